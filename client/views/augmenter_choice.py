@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pocketquery.client.views.augmenters import Augmenter
-from pocketquery.client.views.question_templates import Template
-from pocketquery.client.views.synonyms import Synonyms
 from pocketquery.client.views.typing_augmenters import DropoutView, NoiseCase, Typo, Unfinished
 from pocketquery.client.views.word_augmenters import NeighbourSwap, Shuffle, WordDrop
 from pocketquery.sdk.errors import InvalidInputError
@@ -26,8 +24,6 @@ BUILT_IN: Mapping[str, Maker] = {
     "neighbour_swap": NeighbourSwap,
     "shuffle": Shuffle,
     "unfinished": Unfinished,
-    "synonym": Synonyms,
-    "template": Template,
     "noise_case": NoiseCase,
     "dropout_view": DropoutView,
 }
@@ -38,7 +34,7 @@ def choose(choice: Choice, plugins: Mapping[str, Maker] | None = None) -> Augmen
     where it may be unavailable, a ``fallback``, which is a choice again.
 
     Args:
-        choice: say "typo" or ``{"name": "synonym", "path": "words.tsv", "fallback": "typo"}``.
+        choice: say "typo" or ``{"name": "typo", "rate": 0.2}``.
         plugins: further makers by name; of one name with ours, theirs counts.
 
     Raises:

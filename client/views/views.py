@@ -15,7 +15,6 @@ from typing import Any, Literal
 
 from pocketquery.client.views.augmenter_choice import describe
 from pocketquery.client.views.augmenters import Augmenter, AugResult
-from pocketquery.client.views.synonyms import Synonyms
 from pocketquery.client.views.typing_augmenters import DropoutView, NoiseCase, Typo, Unfinished
 from pocketquery.client.views.word_augmenters import NeighbourSwap, Shuffle, WordDrop
 from pocketquery.sdk.errors import InvalidInputError
@@ -26,7 +25,6 @@ __all__ = [
     "NeighbourSwap",
     "NoiseCase",
     "Shuffle",
-    "Synonyms",
     "Typo",
     "Unfinished",
     "View",

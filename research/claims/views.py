@@ -20,13 +20,13 @@ from pathlib import Path
 from fixtures.wordnet_lists import read_first_senses
 
 from pocketquery.client.views.augmenters import Strength
-from pocketquery.client.views.question_templates import Template
-from pocketquery.client.views.synonyms import Synonyms
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery_research.augmentation.contextual import Contextual
 from pocketquery_research.augmentation.fill import fill
 from pocketquery_research.augmentation.local_models import load_teacher
 from pocketquery_research.augmentation.model_augmenter import ModelAugmenter
+from pocketquery_research.augmentation.rules.question_templates import Template
+from pocketquery_research.augmentation.rules.synonyms import Synonyms
 from pocketquery_research.augmentation.variant_cache import VariantCache
 
 __all__ = ["BackTranslation", "Paraphrase", "light_views"]

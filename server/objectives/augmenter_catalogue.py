@@ -18,7 +18,18 @@ GROUP = "pocketquery.augmenters"
 
 _RESEARCH = (
     *("contextual", "bart", "t5", "pegasus", "back_translation", "style_transfer"),
-    *("mined", "wordnet", "lexicon", "cached", "crop", "stopword_drop", "punct", "style_rules"),
+    *(
+        "mined",
+        "wordnet",
+        "lexicon",
+        "cached",
+        "crop",
+        "stopword_drop",
+        "punct",
+        "style_rules",
+        "synonym",
+        "template",
+    ),
 )
 
 

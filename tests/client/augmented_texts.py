@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import random
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from hypothesis import strategies as st
 
 from pocketquery.client.views.augmenter_choice import BUILT_IN
-from pocketquery.client.views.augmenters import Augmenter
-from pocketquery.client.views.question_templates import Template
-from pocketquery.client.views.synonyms import Synonyms
+from pocketquery.client.views.augmenters import Augmenter, RuleAugmenter
 from pocketquery.client.views.typing_augmenters import DropoutView, NoiseCase, Typo, Unfinished
 from pocketquery.client.views.word_augmenters import NeighbourSwap, Shuffle, WordDrop
 
@@ -32,8 +32,6 @@ QUERIES = [
     "Πού είναι η βιβλιοθήκη;",
 ]
 
-TABLE = {"capital": ["metropolis", "seat"], "検索": ["探索"], "борщ": ["суп"], "護": ["保"]}
-
 AUGMENTERS: list[Augmenter] = [
     Typo(0.3),
     WordDrop(0.3),
@@ -41,13 +39,27 @@ AUGMENTERS: list[Augmenter] = [
     NeighbourSwap(2),
     Shuffle(),
     Unfinished(),
-    Synonyms(TABLE, rate=1.0),
-    Template(),
     NoiseCase(),
     DropoutView(),
 ]
 
 assert {augmenter.name for augmenter in AUGMENTERS} == set(BUILT_IN)
+
+
+@dataclass(frozen=True)
+class German(RuleAugmenter):
+    """A plug-in for one language that needs a file."""
+
+    path: str = ""
+    table: dict[str, str] = field(default_factory=lambda: {"bank": "geldinstitut"})
+    name = "german"
+    languages = frozenset({"de"})
+
+    def available(self) -> tuple[bool, str]:
+        return (not self.path or Path(self.path).exists()), f"there is no file {self.path}"
+
+    def rewrite(self, text: str, rng: random.Random) -> str:
+        return self.table.get(text, text)
 
 
 def views(augmenter: Augmenter, text: str, count: int = 60) -> set[str]:

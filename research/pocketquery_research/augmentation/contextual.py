@@ -11,7 +11,6 @@ import torch
 
 from pocketquery.client.views.augmenters import Strength
 from pocketquery.client.views.text_units import Units, cut, is_unspaced
-from pocketquery.client.views.word_edges import bare, dressed
 from pocketquery.sdk.validation import check_fields, number, whole
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery_research.augmentation.local_models import (
@@ -22,6 +21,7 @@ from pocketquery_research.augmentation.local_models import (
     teacher_folders,
 )
 from pocketquery_research.augmentation.model_augmenter import ModelAugmenter
+from pocketquery_research.augmentation.rules.word_edges import bare, dressed
 from pocketquery_research.augmentation.whole_words import WholeWords
 
 __all__ = ["Contextual"]

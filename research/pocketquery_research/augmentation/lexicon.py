@@ -10,12 +10,12 @@ from typing import Annotated
 
 import numpy as np
 
-from pocketquery.client.views.synonyms import Synonyms, SynonymTable
 from pocketquery.client.views.text_units import is_unspaced
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.files import write_atomic
 from pocketquery.sdk.settings.declaration import Settings
 from pocketquery.sdk.validation import number, whole
+from pocketquery_research.augmentation.rules.synonyms import Synonyms, SynonymTable
 from pocketquery_research.augmentation.word2vec import WordVectors, words_of
 
 __all__ = ["Lexicon", "LexiconConfig", "check_lexicon_place", "nearest_words", "write_lexicon"]
@@ -90,7 +90,8 @@ def nearest_words(
 
 
 def write_lexicon(path: Path | str, table: SynonymTable) -> None:
-    """Write ``table`` as :func:`pocketquery.client.views.synonyms.read_synonyms` reads it.
+    """Write ``table`` as :func:`~pocketquery_research.augmentation.rules.synonyms.read_synonyms`
+    reads it.
 
     Raises:
         InvalidInputError: ``path`` is a file that this did not write; it is left alone.

@@ -12,9 +12,9 @@ from typing import Any
 
 from pocketquery.client.views.augmenters import RuleAugmenter, check_share
 from pocketquery.client.views.text_units import cut
-from pocketquery.client.views.word_edges import bare, dressed
 from pocketquery.sdk.errors import ArtifactNotFoundError, CorruptArtifactError
-from pocketquery_research.augmentation.stopwords import STOPWORDS
+from pocketquery_research.augmentation.rules.stopwords import STOPWORDS
+from pocketquery_research.augmentation.rules.word_edges import bare, dressed
 
 __all__ = ["WordNet"]
 

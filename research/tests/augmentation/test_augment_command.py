@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from pocketquery.client.views.synonyms import read_synonyms
 from pocketquery.sdk.errors import InvalidInputError, PocketQueryError
 from pocketquery_research.augmentation.augment_command import augment
+from pocketquery_research.augmentation.rules.synonyms import read_synonyms
 from pocketquery_research.augmentation.variant_cache import VariantCache
 from research.tests.augmentation.small_models import SENTENCES, backwards
 

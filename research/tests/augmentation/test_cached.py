@@ -25,7 +25,7 @@ QUERIES = ["how do i knit a sock", "what is a quark"]
 @pytest.fixture
 def path(tmp_path: Path) -> str:
     with VariantCache(tmp_path / "views.sqlite") as cache:
-        fill(cache, choose("template"), QUERIES, variants=6)
+        fill(cache, choose("template", CATALOGUE), QUERIES, variants=6)
         fill(cache, choose("shuffle"), QUERIES)
     return str(tmp_path / "views.sqlite")
 

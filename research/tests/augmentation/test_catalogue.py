@@ -17,8 +17,8 @@ from pocketquery.sdk.errors import ArtifactNotFoundError, InvalidInputError
 from pocketquery.server.objectives.augmenter_catalogue import CATALOGUE
 from pocketquery_research.augmentation.fill import fill
 from pocketquery_research.augmentation.variant_cache import VariantCache
+from research.tests.augmentation.rules.test_rules import NAMES
 from research.tests.augmentation.small_models import SENTENCES
-from research.tests.augmentation.test_rules import NAMES
 
 CHOICES: dict[str, dict[str, Any]] = {
     "contextual": {"model": "mlm"},
@@ -114,7 +114,7 @@ def test_f6_what_is_missing_is_named_and_has_a_fallback(name: str, tmp_path: Pat
     assert "absent" in missing
     with pytest.raises(InvalidInputError, match=r"not available.*absent"):
         choose(absent, CATALOGUE)
-    assert choose({**absent, "fallback": "template"}, CATALOGUE).name == "template"
+    assert choose({**absent, "fallback": "typo"}, CATALOGUE).name == "typo"
 
 
 @pytest.mark.parametrize("name", ["contextual", "pegasus", "mined", "wordnet"])

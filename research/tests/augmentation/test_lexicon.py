@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from pocketquery.client.views.augmenter_choice import choose, describe
-from pocketquery.client.views.synonyms import read_synonyms
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.objectives.augmenter_catalogue import CATALOGUE
 from pocketquery_research.augmentation.lexicon import LexiconConfig, nearest_words, write_lexicon
+from pocketquery_research.augmentation.rules.synonyms import read_synonyms
 from pocketquery_research.augmentation.word2vec import Word2VecConfig, WordVectors, train_word2vec
 
 WORDS = ("the", "car", "auto", "bus", "rare", "b2b", "x", "駅")

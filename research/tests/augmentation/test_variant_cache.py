@@ -11,7 +11,6 @@ import pytest
 
 from pocketquery.client.views.augmenter_choice import choose
 from pocketquery.client.views.augmenters import RuleAugmenter
-from pocketquery.client.views.synonyms import Synonyms
 from pocketquery.client.views.typing_augmenters import Typo
 from pocketquery.client.views.word_augmenters import Shuffle, WordDrop
 from pocketquery.sdk.errors import (
@@ -21,8 +20,10 @@ from pocketquery.sdk.errors import (
     InvalidInputError,
     UnsupportedVersionError,
 )
+from pocketquery.server.objectives.augmenter_catalogue import CATALOGUE
 from pocketquery.server.objectives.augmenter_identity import Identity
 from pocketquery_research.augmentation.fill import fill
+from pocketquery_research.augmentation.rules.synonyms import Synonyms
 from pocketquery_research.augmentation.variant_cache import VariantCache, variant_key
 from tests.tiny_models import sentences
 
@@ -81,7 +82,7 @@ def test_an_augmenter_is_found_by_name_where_there_is_one(tmp_path: Path) -> Non
             cache.one_named("typo")
         for rate in (0.1, 0.2):
             cache.introduce(Typo(rate))
-        cache.introduce(choose("template"))
+        cache.introduce(choose("template", CATALOGUE))
         assert cache.one_named("template").languages == frozenset({"en"})
         with pytest.raises(InvalidInputError, match=r"2 augmenters called 'typo'.*0\.1.*0\.2"):
             cache.one_named("typo")

@@ -11,6 +11,7 @@ import pytest
 
 from pocketquery.client.views.augmenter_choice import choose
 from pocketquery.server.corpus.groups import Group, GroupList
+from pocketquery.server.objectives.augmenter_catalogue import CATALOGUE
 from pocketquery.server.objectives.augmenter_identity import Identity
 from pocketquery.server.objectives.query_bert import QueryBert, QueryBertConfig
 from pocketquery.server.pretraining import Part
@@ -58,11 +59,11 @@ def test_a_run_goes_by_what_a_cache_of_views_holds_and_not_by_its_place(tmp_path
 
     path, texts = tmp_path / "views.sqlite", sentences(64)
     with VariantCache(path) as cache:
-        fill(cache, choose("template"), texts[:5])
+        fill(cache, choose("template", CATALOGUE), texts[:5])
     first = record(path)
     assert json.loads(json.dumps(first)) == first
     path = path.rename(tmp_path / "moved.sqlite")
     assert record(path)["views"] == first["views"]
     with VariantCache(path) as cache:
-        fill(cache, choose("template"), texts)
+        fill(cache, choose("template", CATALOGUE), texts)
     assert record(path)["views"] != first["views"]

@@ -7,25 +7,27 @@ from typing import Any
 import pytest
 
 from pocketquery.client.views.augmenter_choice import BUILT_IN, choose, describe
-from pocketquery.client.views.synonyms import Synonyms
 from pocketquery.client.views.typing_augmenters import NoiseCase, Typo
 from pocketquery.sdk.errors import InvalidInputError
+from tests.client.augmented_texts import German
+
+PLUGINS = {"german": German}
 
 
 def test_a_name_is_enough() -> None:
-    for name in set(BUILT_IN) - {"synonym"}:
+    for name in BUILT_IN:
         assert choose(name).name == name
     assert choose({"name": "typo", "rate": 0.2}) == Typo(0.2)
 
 
 def test_an_unavailable_augmenter_is_an_error_unless_there_is_a_fallback(tmp_path: Path) -> None:
-    absent = {"name": "synonym", "path": str(tmp_path / "absent.tsv")}
+    absent = {"name": "german", "path": str(tmp_path / "absent.tsv")}
     with pytest.raises(InvalidInputError, match=r"not available.*absent\.tsv.*name a fallback"):
-        choose(absent)
-    assert choose({**absent, "fallback": "typo"}) == Typo()
+        choose(absent, PLUGINS)
+    assert choose({**absent, "fallback": "typo"}, PLUGINS) == Typo()
     nested = {**absent, "fallback": {**absent, "fallback": {"name": "typo", "rate": 0.1}}}
-    assert choose(nested) == Typo(0.1)
-    assert absent == {"name": "synonym", "path": str(tmp_path / "absent.tsv")}
+    assert choose(nested, PLUGINS) == Typo(0.1)
+    assert absent == {"name": "german", "path": str(tmp_path / "absent.tsv")}
 
 
 def test_a_plug_in_is_known_by_its_name() -> None:
@@ -52,6 +54,6 @@ def test_what_is_no_choice_is_refused(choice: Any, message: str) -> None:
 
 def test_a_run_records_what_it_used() -> None:
     assert describe(Typo(0.2)) == {"name": "typo", "strength": "heavy", "rate": 0.2}
-    described = describe(Synonyms({"a": ["b"]}, languages=frozenset({"en"})))
+    described = describe(German())
     assert described["table"] == "1 entries"
     json.dumps(described)

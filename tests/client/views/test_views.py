@@ -14,7 +14,6 @@ from pocketquery.client.views.views import (
     DropoutView,
     NoiseCase,
     Shuffle,
-    Synonyms,
     Typo,
     Unfinished,
     View,
@@ -24,7 +23,7 @@ from pocketquery.client.views.views import (
     make_views,
 )
 from pocketquery.sdk.errors import InvalidInputError
-from tests.client.augmented_texts import ANYTHING, SEEDS
+from tests.client.augmented_texts import ANYTHING, SEEDS, German
 
 FOUR = ViewPlan(views=4, light=(NoiseCase(),), heavy=(Shuffle(), Typo(0.3), WordDrop()))
 
@@ -97,7 +96,7 @@ def test_every_augmenter_of_a_plan_is_drawn() -> None:
 
 
 def test_f5_a_heavy_augmenter_is_refused_in_a_light_place() -> None:
-    for heavy in (Typo(), Shuffle(), Unfinished(), WordDrop(), Synonyms({"a": ["b"]})):
+    for heavy in (Typo(), Shuffle(), Unfinished(), WordDrop(), German()):
         with pytest.raises(InvalidInputError, match=f"'{heavy.name}' is heavy, expected a light"):
             ViewPlan(views=4, light=(NoiseCase(), heavy))
         assert ViewPlan(views=4, light=(heavy,), strict=False).light == (heavy,)
@@ -112,7 +111,7 @@ def test_f5_a_heavy_augmenter_is_refused_in_a_light_place() -> None:
         ({"light": ()}, "light is empty"),
         ({"heavy_source": "target"}, "heavy_source is 'target'"),
         ({"heavy": ("typo",)}, "found 'typo' among the heavy.*choose"),
-        ({"heavy": (Synonyms(path="absent.tsv"),)}, r"not available.*absent\.tsv"),
+        ({"heavy": (German(path="absent.tsv"),)}, r"not available.*absent\.tsv"),
     ],
 )
 def test_a_plan_that_cannot_be_followed_is_refused(

@@ -83,15 +83,15 @@ def test_what_is_no_augmenter_is_refused(choices: str, message: str) -> None:
 
 
 def test_fixed_slots_have_an_augmenter_each() -> None:
-    light, heavy = augmenters_of("template,noise_case"), augmenters_of("shuffle,typo")
+    light, heavy = augmenters_of("dropout_view,noise_case"), augmenters_of("shuffle,typo")
     fixed = QueryViews("all_directional", light, heavy, slots="fixed")
     for seed in range(10):
         drawn = fixed.draw(QUERY, random.Random(seed))
         assert drawn is not None
-        assert [view.made_by for view in drawn] == ["template", "noise_case", "shuffle", "typo"]
+        assert [view.made_by for view in drawn] == ["dropout_view", "noise_case", "shuffle", "typo"]
     two = QueryViews("light", light, heavy, slots="fixed").draw(QUERY, random.Random(0))
     assert two is not None
-    assert [view.made_by for view in two] == ["template", "noise_case"]
+    assert [view.made_by for view in two] == ["dropout_view", "noise_case"]
     with pytest.raises(InvalidInputError, match="1 light and 2 heavy"):
         QueryViews("light", light[:1], heavy, slots="fixed")
 

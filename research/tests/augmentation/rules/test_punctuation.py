@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 from hypothesis import given
 
-from pocketquery_research.augmentation.punctuation import Punct
+from pocketquery_research.augmentation.rules.punctuation import Punct
 from tests.client.augmented_texts import ANYTHING, views
 
 

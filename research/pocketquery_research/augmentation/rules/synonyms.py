@@ -15,9 +15,9 @@ from pathlib import Path
 
 from pocketquery.client.views.augmenters import RuleAugmenter, check_share
 from pocketquery.client.views.text_units import Units, cut, is_unspaced
-from pocketquery.client.views.word_edges import bare, dressed
 from pocketquery.sdk.errors import CorpusError, InvalidInputError
 from pocketquery.sdk.validation import check_text
+from pocketquery_research.augmentation.rules.word_edges import bare, dressed
 
 __all__ = ["SynonymTable", "Synonyms", "read_synonyms"]
 

@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass
 
 from pocketquery.client.views.augmenters import RuleAugmenter, Strength
-from pocketquery.client.views.contractions import contract, expand
+from pocketquery_research.augmentation.rules.contractions import contract, expand
 
 __all__ = ["Template"]
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from hypothesis import given
 
-from pocketquery.client.views.word_edges import bare, dressed
+from pocketquery_research.augmentation.rules.word_edges import bare, dressed
 from tests.client.augmented_texts import ANYTHING
 
 

@@ -7,8 +7,8 @@ from hypothesis import given
 
 from pocketquery.client.views.text_units import cut
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery_research.augmentation.extracts import Crop, StopwordDrop
-from pocketquery_research.augmentation.stopwords import STOPWORDS
+from pocketquery_research.augmentation.rules.extracts import Crop, StopwordDrop
+from pocketquery_research.augmentation.rules.stopwords import STOPWORDS
 from tests.client.augmented_texts import ANYTHING, SEEDS, views
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pocketquery.client.views.augmenters import RuleAugmenter
-from pocketquery.client.views.contractions import Phrases, contract, expand
 from pocketquery.sdk.errors import InvalidInputError
+from pocketquery_research.augmentation.rules.contractions import Phrases, contract, expand
 
 __all__ = ["StyleRules"]
 

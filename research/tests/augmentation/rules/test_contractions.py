@@ -5,7 +5,7 @@ import re
 import pytest
 from hypothesis import given
 
-from pocketquery.client.views.contractions import CONTRACTIONS, contract, expand
+from pocketquery_research.augmentation.rules.contractions import CONTRACTIONS, contract, expand
 from tests.client.augmented_texts import ANYTHING
 
 

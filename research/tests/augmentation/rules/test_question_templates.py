@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pocketquery.client.views.question_templates import Template
+from pocketquery_research.augmentation.rules.question_templates import Template
 from tests.client.augmented_texts import views
 
 POLITE = ("please tell me", "can you tell me", "could you tell me", "i would like to know")

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from pocketquery.client.views.augmenters import AugResult, RuleAugmenter, Strength, check_share
 from pocketquery.client.views.text_units import cut
-from pocketquery.client.views.word_edges import bare
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery_research.augmentation.stopwords import STOPWORDS
+from pocketquery_research.augmentation.rules.stopwords import STOPWORDS
+from pocketquery_research.augmentation.rules.word_edges import bare
 
 __all__ = ["Crop", "StopwordDrop"]
 
@@ -54,7 +54,7 @@ class StopwordDrop(RuleAugmenter):
 
     Attributes:
         language: of queries that do not say theirs; one of those of
-            :data:`pocketquery_research.augmentation.stopwords.STOPWORDS`.
+            :data:`pocketquery_research.augmentation.rules.stopwords.STOPWORDS`.
 
     Raises:
         InvalidInputError: there are no stop words of that language.

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery_research.augmentation.style_rules import StyleRules
+from pocketquery_research.augmentation.rules.style_rules import StyleRules
 from tests.client.augmented_texts import views
 
 PAIRS = [

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 
-from pocketquery.client.views.synonyms import Synonyms, read_synonyms
 from pocketquery.sdk.errors import CorpusError, InvalidInputError
+from pocketquery_research.augmentation.rules.synonyms import Synonyms, read_synonyms
 from tests.client.augmented_texts import ANYTHING, SEEDS, views
 
 CAPITAL = Synonyms(

@@ -1,0 +1,1 @@
+"""Augmenters that are rules: for English, for crops, and synonyms from a table."""
