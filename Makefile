@@ -33,7 +33,7 @@ test-all: .stamps/dev
 # and doctor, which import nothing of the packages above the SDK, and the tutorial, block by block.
 test-device:
 	rm -rf build/test-device && $(PYTHON) -m venv build/test-device
-	build/test-device/bin/python -m pip install --quiet --constraint constraints.txt . pytest pytest-timeout hypothesis
+	build/test-device/bin/python -m pip install --quiet --constraint constraints.txt . pytest pytest-timeout hypothesis "setuptools>=77"
 	build/test-device/bin/python -m pocketquery.sdk doctor
 	build/test-device/bin/python -m pytest tests/packaging/test_walks.py -k commands
 	build/test-device/bin/python -m pytest tests/examples/test_pages.py -m "not very_slow" -k "prints and (tutorial or index or encoders)"

@@ -68,3 +68,29 @@ def test_the_commands_of_the_sdk_import_nothing_above_it(tmp_path: Path) -> None
         env=environment,
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        (["--corpus", "corpus.jsonl"], 0, ""),
+        (["--corpus", "corpus.jsonl", "--teacher", "demo"], 2, "pocketquery[demo]"),
+        (["--documents", ".", "--teacher", "a/b"], 2, "pocketquery[export]"),
+    ],
+)
+def test_without_torch_the_bundle_encodes_and_a_teacher_names_its_extra(
+    tmp_path: Path, options: list[str], code: int, message: str
+) -> None:
+    (tmp_path / "corpus.jsonl").write_text('{"_id": "a", "text": "the sea is deep"}\n')
+    (tmp_path / "notes.txt").write_text("the sea is deep")
+    command = ["index", *options, "--output", "index"]
+    program = "import sys; sys.modules['torch'] = None\nfrom pocketquery.sdk.cli import main\n"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{program}sys.exit(main({command!r}))"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+    )
+    assert done.returncode == code, done.stderr
+    assert message in done.stderr
+    assert ("leave --teacher out" in done.stderr) == bool(message)

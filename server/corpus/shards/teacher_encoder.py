@@ -11,7 +11,6 @@ from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.installed import installed_bundle
 from pocketquery.sdk.errors import MissingExtraError, SpaceMismatchError
 from pocketquery.sdk.indexing.document_encoder import DocumentEncoder, EncoderSource
-from pocketquery.server.modeling.resolve import is_demo
 
 __all__ = ["absolute_source", "open_teacher"]
 
@@ -22,7 +21,7 @@ def absolute_source(source: EncoderSource) -> EncoderSource:
     # Names stay names, whatever is called so in the working folder.
     if source.bundle is not None and installed_bundle(source.bundle) is None:
         named["bundle"] = source.bundle
-    if source.teacher is not None and not is_demo(source.teacher):
+    if source.teacher is not None and not _is_demo(source.teacher):
         named["teacher"] = source.teacher
     paths: dict[str, Any] = {
         name: str(Path(value).absolute())
@@ -67,3 +66,11 @@ def open_teacher(source: EncoderSource) -> DocumentEncoder:
         # A student may teach, too: its space is its teacher's, and its vectors are its own.
         digest=teacher.content_id,
     )
+
+
+def _is_demo(teacher: str) -> bool:
+    try:
+        from pocketquery.server.modeling.resolve import is_demo
+    except ImportError:  # without torch no teacher opens, and opening it says so
+        return True
+    return is_demo(teacher)
