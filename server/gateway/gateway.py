@@ -203,7 +203,7 @@ class Gateway:
         self, journal: GatewayJournal, uploads: list[Upload]
     ) -> list[tuple[UpdateVerdict, str] | Exception]:
         most = self.settings.uploads_per_day
-        found = journal.cohort_round.receive_all(uploads, most_uploads=most)
+        found = journal.updates.receive_all(uploads, most_uploads=most)
         for upload, one in zip(uploads, found, strict=True):
             if not isinstance(one, Exception):
                 self._leases.give_back(upload.key, self._now(), counts=one[0].accepted)
@@ -235,13 +235,13 @@ class Gateway:
         def work(journal: GatewayJournal) -> tuple[SecureReason | None, bool, bool]:
             current, key = _known(journal, signed.key).cohort_round, signed.key
             if stage is Stage.OFFER:
-                reason = current.ready(
+                reason = journal.seats.ready(
                     key, number, body, signed.digest, announcer=journal.key,
                     most_uploads=most, today=today, now=self._clock(),
                 )  # fmt: skip
                 self._leases.give_back(key, self._now(), counts=reason is None)
             else:
-                reason = current.reply(key, number, stage, body, signed.digest)
+                reason = journal.seats.reply(key, number, stage, body, signed.digest)
             return reason, current.is_open, bool(current.relay.awaited)
 
         reason, is_open, awaits = await self.run(work)
@@ -260,7 +260,7 @@ class Gateway:
 
         def work(journal: GatewayJournal) -> tuple[Stage, bytes] | float:
             current = _known(journal, signed.key).cohort_round
-            found = current.message(signed.key, number)
+            found = journal.seats.message(signed.key, number)
             assert current.cohort is not None
             return self._pause(current.cohort.asked) if found is None else found
 

@@ -10,8 +10,7 @@ device's row is touched before the next round. Of a private round, see rounds/re
     with GatewayJournal.open(path) as journal:
         with journal.batch():
             journal.begin(asked)
-            journal.cohort_round.receive_all([Upload(key, 3, update, digest, today)],
-                                             most_uploads=24)
+            journal.updates.receive_all([Upload(key, 3, update, digest, today)], most_uploads=24)
         journal.cohort_round.answer(asked.digest)
 """
 
@@ -29,6 +28,8 @@ from pocketquery.sdk.sqlite_file import transaction
 from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer
 from pocketquery.server.gateway.rounds.cohort_round import CohortRound
 from pocketquery.server.gateway.rounds.errors import QuotaError
+from pocketquery.server.gateway.rounds.plain_updates import PlainUpdates
+from pocketquery.server.gateway.rounds.private_seats import PrivateSeats
 from pocketquery.server.gateway.rounds.removed_devices import RemovedDevices
 from pocketquery.server.gateway.rounds.tables import (
     KIND,
@@ -58,6 +59,8 @@ class GatewayJournal:
 
     Attributes:
         cohort_round: the round that is open, or was last.
+        updates: takes devices' updates, where it is a plain one.
+        seats: takes what devices send, where it is a private one.
         key: the X25519 key that devices of private rounds are told, and prove with that they hold
             their own.
         force: the release that devices are to have; None before one is known.
@@ -69,6 +72,8 @@ class GatewayJournal:
     ) -> None:
         self.path = path
         self.cohort_round = CohortRound(connection, clock)
+        self.updates = PlainUpdates(self.cohort_round)
+        self.seats = PrivateSeats(self.cohort_round)
         self.force: InForce | None = None
         self.devices = 0
         self._connection = connection

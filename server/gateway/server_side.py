@@ -102,7 +102,7 @@ class ServerSide:
         Raises:
             Problem: no such round is here, or a later stage is open.
         """
-        begun: bool = await self._run(lambda journal: journal.cohort_round.begin_stage(bundle))
+        begun: bool = await self._run(lambda journal: journal.seats.begin_stage(bundle))
         self._asked = (bundle.digest, bundle.stage, tuple(bundle.bodies))
         if begun:
             event("stage_begun", round=bundle.round, stage=int(bundle.stage),

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pocketquery.server.federation.rounds.round import receive_all
+from pocketquery.server.gateway.rounds.cohort_round import CohortRound
 from pocketquery.server.gateway.rounds.errors import (
     UNKNOWN,
     BetweenStepsError,
@@ -14,7 +15,6 @@ from pocketquery.server.gateway.rounds.errors import (
     RoundOverError,
     UnknownDeviceError,
 )
-from pocketquery.server.gateway.rounds.open_cohort import OpenCohort
 from pocketquery.server.gateway.rounds.tables import check_quota, read_device
 from pocketquery.server.gateway.rounds.upload import Upload
 from pocketquery.server.gateway.rounds.verdicts import UpdateVerdict
@@ -22,11 +22,15 @@ from pocketquery.server.gateway.rounds.verdicts import UpdateVerdict
 __all__ = ["PlainUpdates"]
 
 
-class PlainUpdates(OpenCohort):
+class PlainUpdates:
     """An open round that takes updates.
 
-    Args and attributes: as of :class:`OpenCohort`.
+    Args:
+        cohort_round: in the journal; what is changed is part of the journal's transaction.
     """
+
+    def __init__(self, cohort_round: CohortRound) -> None:
+        self._round = cohort_round
 
     def receive_all(
         self, uploads: Sequence[Upload], *, most_uploads: int
@@ -44,7 +48,7 @@ class PlainUpdates(OpenCohort):
             (that round does not take updates now), BetweenStepsError (the next one may),
             UnknownDeviceError, QuotaError.
         """
-        self.close_if_over()
+        self._round.close_if_over()
         found: dict[int, tuple[UpdateVerdict, str] | Exception] = {}
         waiting: dict[bytes, int] = {}  # of a device: the place of what is taken next
         for place, upload in enumerate(uploads):
@@ -66,17 +70,17 @@ class PlainUpdates(OpenCohort):
     def _look_at(self, upload: Upload, most_uploads: int) -> UpdateVerdict | None:
         """None where the update can be taken, or what its device was told before. Raises what
         :meth:`receive_all` returns."""
-        row = read_device(self._connection, upload.key)
+        row = read_device(self._round.connection, upload.key)
         if row is None:
             raise UnknownDeviceError(UNKNOWN)
-        if self.is_private:
+        if self._round.is_private:
             raise RoundOverError(
                 f"round {upload.number} is no plain one: it takes no update; decline it"
             )
-        if (known := self._told_in(upload.number, upload.key)) is not None:
+        if (known := self._round.told_in(upload.number, upload.key)) is not None:
             return known
         self._check_between_steps(upload.number)
-        self._opened_as(upload.number)
+        self._round.opened_as(upload.number)
         check_quota(row, upload.today, most_uploads)
         return None
 
@@ -86,22 +90,25 @@ class PlainUpdates(OpenCohort):
         Raises:
             BetweenStepsError: the buffered round that is here was answered; the next may take it.
         """
-        if self.opened is None or self.is_open or not self.is_buffered:
+        if self._round.opened is None or self._round.is_open or not self._round.is_buffered:
             return
-        if self._is_last or self._step_left() <= -self.opened.settings.deadline_seconds:
+        if (
+            self._round.is_last
+            or self._round.step_left() <= -self._round.opened.settings.deadline_seconds
+        ):
             return  # the server has said that it ends, or as long again has passed: it has gone
-        if self.opened.expected.base(number) is not None:
+        if self._round.opened.expected.base(number) is not None:
             raise BetweenStepsError(
                 "the server makes a step of what came; send this update again, it counts in the "
                 "next",
-                max(0.0, self._step_left()),
+                max(0.0, self._round.step_left()),
             )
 
     def _room(self) -> int:
         """How many updates complete the cohort."""
-        if self.opened is None or self.cohort is None:
+        if self._round.opened is None or self._round.cohort is None:
             return 1
-        return max(1, self.cohort.asked.wanted - self.opened.accepted)
+        return max(1, self._round.cohort.asked.wanted - self._round.opened.accepted)
 
     def _take(
         self, uploads: Sequence[Upload], waiting: dict[bytes, int]
@@ -109,23 +116,23 @@ class PlainUpdates(OpenCohort):
         """Add those in the places of ``waiting``, which is empty then; by their places."""
         if not waiting:
             return {}
-        assert self.opened is not None
-        assert self.cohort is not None
+        assert self._round.opened is not None
+        assert self._round.cohort is not None
         places = list(waiting.values())
-        replies = [uploads[place].reply_to(self.opened) for place in places]
-        self.opened, receipts = receive_all(self.opened, replies, self._clock())
-        self._touched = True
+        replies = [uploads[place].reply_to(self._round.opened) for place in places]
+        self._round.opened, receipts = receive_all(self._round.opened, replies, self._round.clock())
+        self._round.touched = True
         found: dict[int, tuple[UpdateVerdict, str] | Exception] = {}
         for place, receipt in zip(places, receipts, strict=True):
             upload = uploads[place]
             verdict = UpdateVerdict(upload.digest, receipt.reason.value if receipt.reason else "")
-            self._verdicts.add(upload.key, verdict, day=upload.today, nonce=receipt.nonce)
+            self._round.verdicts.add(upload.key, verdict, day=upload.today, nonce=receipt.nonce)
             found[place] = verdict, receipt.detail
             if receipt.shard is not None:
-                self._changed.add(receipt.shard)
+                self._round.changed.add(receipt.shard)
                 if upload.figures:
-                    self.cohort = self.cohort.with_figures(upload.figures)
+                    self._round.cohort = self._round.cohort.with_figures(upload.figures)
         waiting.clear()
-        if self.opened.accepted >= self.cohort.asked.wanted:
-            self._close()
+        if self._round.opened.accepted >= self._round.cohort.asked.wanted:
+            self._round.close()
         return found

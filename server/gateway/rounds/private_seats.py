@@ -7,9 +7,9 @@ from __future__ import annotations
 from pocketquery.client.private.keys import AgreementKey
 from pocketquery.client.private.messages import Stage
 from pocketquery.server.federation.cohorts.stage_bundle import StageBundle
+from pocketquery.server.gateway.rounds.cohort_round import CohortRound
 from pocketquery.server.gateway.rounds.errors import RoundOverError
-from pocketquery.server.gateway.rounds.open_cohort import OpenCohort
-from pocketquery.server.gateway.rounds.tables import take_upload, write_answer
+from pocketquery.server.gateway.rounds.tables import take_upload
 from pocketquery.server.gateway.rounds.verdicts import UpdateVerdict
 from pocketquery.server.private.coordinator import SecureReason
 from pocketquery.server.private.readiness import proven
@@ -17,11 +17,15 @@ from pocketquery.server.private.readiness import proven
 __all__ = ["PrivateSeats"]
 
 
-class PrivateSeats(OpenCohort):
+class PrivateSeats:
     """An open round whose devices have seats.
 
-    Args and attributes: as of :class:`OpenCohort`.
+    Args:
+        cohort_round: in the journal; what is changed is part of the journal's transaction.
     """
+
+    def __init__(self, cohort_round: CohortRound) -> None:
+        self._round = cohort_round
 
     def begin_stage(self, bundle: StageBundle) -> bool:
         """Take the server's messages of a stage of the private round; whether it is a new one.
@@ -29,15 +33,15 @@ class PrivateSeats(OpenCohort):
         Raises:
             RoundOverError: no such round is here, or a later stage is open.
         """
-        if not self.is_private or self.opened is None or self.opened.state.round != bundle.round:
+        opened = self._round.opened
+        if not self._round.is_private or opened is None or opened.state.round != bundle.round:
             raise RoundOverError(f"no private round {bundle.round} is open here")
-        if self.is_open:
-            self._close()
-        self._pass()
-        begun = self.relay.begin(bundle)
+        if self._round.is_open:
+            self._round.close()
+        self._round.note_time()
+        begun = self._round.relay.begin(bundle)
         if begun:  # the server has what the first stage's answer was, and asks for it no more
-            self._answer = StageBundle(bundle.round, Stage.OFFER).to_bytes()
-            write_answer(self._connection, self._answer)
+            self._round.answer_with(StageBundle(bundle.round, Stage.OFFER).to_bytes())
         return begun
 
     def ready(
@@ -62,23 +66,23 @@ class PrivateSeats(OpenCohort):
             RoundOverError: that round takes nobody now.
             QuotaError: the device sent ``most_uploads`` today.
         """
-        opened = self._open_to(number, key) if self.is_private else None
+        opened = self._round.open_to(number, key) if self._round.is_private else None
         if isinstance(opened, UpdateVerdict):
             return None if opened.digest == digest else SecureReason.DUPLICATE
-        if opened is None or self.cohort is None or self.cohort.asked.secure is None:
+        if opened is None or self._round.cohort is None or self._round.cohort.asked.secure is None:
             raise RoundOverError(f"round {number} is no private one; ask for an offer")
-        secure = self.cohort.asked.secure
+        secure = self._round.cohort.asked.secure
         found = proven(body, announcer, secure, number, now)
         if isinstance(found, SecureReason):
             return found
-        take_upload(self._connection, key, today, most_uploads)
-        if not self.relay.sit(key, digest, found.to_bytes()):
+        take_upload(self._round.connection, key, today, most_uploads)
+        if not self._round.relay.sit(key, digest, found.to_bytes()):
             return SecureReason.DUPLICATE
-        self._verdicts.add(key, UpdateVerdict(digest))
-        self._touched = True
-        self._pass()
-        if self.relay.seats >= self.cohort.asked.wanted:
-            self._close()
+        self._round.verdicts.add(key, UpdateVerdict(digest))
+        self._round.touched = True
+        self._round.note_time()
+        if self._round.relay.seats >= self._round.cohort.asked.wanted:
+            self._round.close()
         return None
 
     def reply(
@@ -90,7 +94,7 @@ class PrivateSeats(OpenCohort):
             RoundOverError: that stage is not awaited of it.
         """
         seat = self._seat(key, number)
-        came_before = not self.relay.receive(seat, stage, digest, body)
+        came_before = not self._round.relay.receive(seat, stage, digest, body)
         return SecureReason.DUPLICATE if came_before else None
 
     def message(self, key: bytes, number: int) -> tuple[Stage, bytes] | None:
@@ -99,14 +103,9 @@ class PrivateSeats(OpenCohort):
         Raises:
             RoundOverError: it is not in that round, or not any more.
         """
-        return self.relay.message(self._seat(key, number))
+        return self._round.relay.message(self._seat(key, number))
 
     def _seat(self, key: bytes, number: int) -> int:
-        if (seat := self._seat_or_none(key, number)) is None:
+        if (seat := self._round.seat_of(key, number)) is None:
             raise RoundOverError(f"this device has no seat in round {number}; ask for an offer")
         return seat
-
-    def _seat_or_none(self, key: bytes, number: int) -> int | None:
-        if self.opened is None or self.opened.state.round != number:
-            return None
-        return self.relay.seat_of(key)

@@ -154,7 +154,7 @@ def receive(
         data = update_of(device, number, began)
         digest, figures = hashlib.sha256(data).digest(), {"loss": 0.5}
         uploads.append(Upload(key_of(device), began, data, digest, _DAY, figures))
-    return journal.cohort_round.receive_all(uploads, most_uploads=1000)
+    return journal.updates.receive_all(uploads, most_uploads=1000)
 
 
 def main(folder: Path, step: int, settings: RoundSettings) -> None:

@@ -120,7 +120,7 @@ def _run_stage(path: Path, journal: GatewayJournal, asked: CohortOffer, stage: S
     if stage > Stage.OFFER:
         bodies = {seat: body_of(number, stage, "down", seat) for seat in seats}
         with journal.batch():
-            current.begin_stage(StageBundle(number, stage, bodies))
+            journal.seats.begin_stage(StageBundle(number, stage, bodies))
     for together in _TOGETHER:
         told = []
         with journal.batch():
@@ -144,7 +144,7 @@ def take_part(journal: GatewayJournal, device: int, number: int, stage: Stage) -
         if stage is Stage.OFFER:
             data = ready_of(device, journal.key.public, number)
             digest = hashlib.sha256(data).digest()
-            reason = current.ready(
+            reason = journal.seats.ready(
                 key, number, data, digest, announcer=journal.key, most_uploads=1000, today=1,
                 now=NOW,
             )  # fmt: skip
@@ -152,13 +152,13 @@ def take_part(journal: GatewayJournal, device: int, number: int, stage: Stage) -
         if (number, stage, device) == (0, Stage.CONFIRM, _GONE):
             current.decline(key, number)
             return False
-        message = current.message(key, number)
+        message = journal.seats.message(key, number)
         if message is None:
             return False
         assert message == (stage, body_of(number, stage, "down", device))
         data = body_of(number, stage, "up", device)
         digest = hashlib.sha256(data).digest()
-        return current.reply(key, number, stage, data, digest) is None
+        return journal.seats.reply(key, number, stage, data, digest) is None
     except RoundOverError:
         assert device == _WANTED or (number, device) == (0, _GONE)
         return False

@@ -355,7 +355,7 @@ def taken(journal: GatewayJournal, device: int, number: int, data: bytes) -> str
     digest = hashlib.sha256(data).digest()
     upload = Upload(key_of(device), number, data, digest, 20_000)
     with journal.batch():
-        (found,) = journal.cohort_round.receive_all([upload], most_uploads=1000)
+        (found,) = journal.updates.receive_all([upload], most_uploads=1000)
     return type(found).__name__ if isinstance(found, Exception) else found[0].reason
 
 

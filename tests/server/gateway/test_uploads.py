@@ -88,7 +88,7 @@ def given_to(
             Upload(KEYS[device], number, data, digest, day, figures, read if is_read else None)
         )
     with journal.batch():
-        told = current.receive_all(uploads, most_uploads=2)
+        told = journal.updates.receive_all(uploads, most_uploads=2)
     return [type(one).__name__ if isinstance(one, Exception) else repr(one) for one in told]
 
 
@@ -185,9 +185,7 @@ def test_an_upload_and_its_removal_in_one_batch_are_counted() -> None:
         data = UPDATES[0]
         digest = bytes.fromhex(sha256_bytes(data))
         with journal.batch():
-            journal.cohort_round.receive_all(
-                [Upload(KEYS[0], 0, data, digest, TODAY)], most_uploads=2
-            )
+            journal.updates.receive_all([Upload(KEYS[0], 0, data, digest, TODAY)], most_uploads=2)
             journal.remove(KEYS[0], TODAY)
             journal.register(KEYS[0], TODAY, 100)
         assert journal.device(KEYS[0]) == DeviceRow(TODAY, TODAY, 1)
