@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ FACTS = (
     "the blood of the heart cell oxygen",
 )
 _STEPS = 300
+_MASK_RATES = (0.1, 0.29)
 
 
 def infilling_model(path: Path) -> Path:
@@ -26,15 +28,20 @@ def infilling_model(path: Path) -> Path:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         encoder = bert_teacher(layers=1, width=48)
-        config = GurConfig(vector_size=16, max_length=24, rate_jitter=True, dropout=0.0)
+        config = GurConfig(vector_size=16, max_length=24, mask_rate=_MASK_RATES[1])
         gur = Gur(encoder, config)
+        for module in gur.modules():
+            if isinstance(module, torch.nn.Dropout):
+                module.p = 0.0
         pairs = [GurExample(fact, fact, fact) for fact in FACTS]
         titles = [GurExample(fact, fact.split()[-1], fact, writes_title=True) for fact in FACTS]
         optimizer = torch.optim.AdamW([*encoder.parameters(), *gur.parameters()], lr=3e-3)
         # To rest at the end: at a constant rate it depends on the processor what it knows by then.
         decay = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, total_iters=_STEPS)
         for step in range(_STEPS):
-            batch = gur.collate([*pairs, *titles], np.random.default_rng(step))
+            rng = np.random.default_rng(step)
+            gur.config = replace(config, mask_rate=rng.uniform(*_MASK_RATES))
+            batch = gur.collate([*pairs, *titles], rng)
             loss = gur.loss(encoder, batch).parts["lm"]
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()

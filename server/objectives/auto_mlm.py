@@ -16,7 +16,6 @@ from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import torch
-from torch import nn
 
 from pocketquery.sdk.settings.declaration import Settings
 from pocketquery.sdk.validation import check, number, whole
@@ -37,9 +36,7 @@ __all__ = [
     "AutoMlm",
     "AutoMlmConfig",
     "active_pairs",
-    "auto_encoding_loss",
     "conditioned_states",
-    "pair_hinge",
 ]
 
 Stats = dict[str, torch.Tensor | float]
@@ -60,67 +57,23 @@ class AutoMlmConfig(Settings):
         Literal["own", "none"],
         '"own", or "none" for plain MLM in the place of the auto-encoding term',
     ] = "own"
-    combine: Annotated[
-        Literal["add", "add_ln"],
-        '"add" the vector to the token states, or "add_ln": a layer norm follows',
-    ] = "add"
-    auto_on: Annotated[
-        Literal["both", "user", "agent"],
-        '"both" sides of a pair are rebuilt, or "user" or "agent" alone. Texts that stand alone '
-        "always are",
-    ] = "both"
-    reduction: Annotated[
-        Literal["token_mean", "sum_per_sentence"],
-        '"token_mean", or "sum_per_sentence" (the print\'s), which at 64 tokens makes lambda '
-        "about ten times as large",
-    ] = "token_mean"
-    bidirectional: Annotated[bool, "the hinge also over columns, averaged"] = False
-    pair_policy: Annotated[
-        Literal["any", "adjacent"], '"any" two turns of a session, or "adjacent" ones'
-    ] = "any"
     user_role: Annotated[
         str,
         "the role of the user in sessions; empty: found, see session_turns. A store of sessions "
         'knows "user" and "agent" alone',
     ] = ""
-    batch_language: Annotated[
-        Literal["mixed", "mono"], '"mixed", or "mono": a batch is of one language'
-    ] = "mixed"
     mask_rate: Annotated[
         float, number(above=0, below=1), "share of the tokens that are predicted"
     ] = 0.15
     max_length: Annotated[int, whole(4), "tokens of a text, specials included"] = 64
-    log_gain: Annotated[
-        bool, "log the bottleneck gain, for which the head is computed once more"
-    ] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check("contrast_weight + weight", self.contrast_weight + self.weight, number(1e-9))
 
 
-def pair_hinge(
-    scores: torch.Tensor, margin: float, dropped: torch.Tensor, *, bidirectional: bool = False
-) -> torch.Tensor:
-    r"""The contrastive term: a pair's cosine exceeds those of its agent with other users.
-
-    .. math:: L = \frac1N \sum_{i=1}^N \sum_{j \neq i} [\gamma - S_{ii} + S_{ij}]_+
-
-    Args:
-        scores: (N, N) cosines, agents in rows and users in columns, pairs on the diagonal.
-        margin: gamma.
-        dropped: bool (N, N): false negatives, which do not count.
-        bidirectional: average with the hinge over columns.
-
-    Returns:
-        Scalar in [0, (N - 1)(2 + gamma)]; (N - 1) gamma where all vectors are equal.
-    """
-    rows = margin_in_batch(scores, margin, dropped)
-    return (rows + margin_in_batch(scores.T, margin, dropped.T)) / 2 if bidirectional else rows
-
-
 def active_pairs(scores: torch.Tensor, margin: float, dropped: torch.Tensor) -> torch.Tensor:
-    """Share of the negatives that the hinge still moves; arguments as in :func:`pair_hinge`."""
+    """Share of the negatives that the hinge (:func:`margin_in_batch`) still moves."""
     own = torch.eye(len(scores), dtype=torch.bool, device=scores.device)
     counted = ~(dropped | own)
     active = (margin - scores.diagonal().unsqueeze(1) + scores > 0) & counted
@@ -144,26 +97,12 @@ def conditioned_states(
     return states[rows, columns] + vectors[rows]
 
 
-def auto_encoding_loss(
-    total: torch.Tensor, labels: torch.Tensor, reduction: str = "token_mean"
-) -> torch.Tensor:
-    """Cross entropy of the masked tokens.
-
-    Args:
-        total: its sum over the n masked positions, scalar.
-        labels: int64 (rows, length), n of which are not :data:`IGNORED`.
-        reduction: ``"token_mean"``, or ``"sum_per_sentence"``: the sum over a sentence's masked
-            tokens, averaged over sentences.
-
-    Returns:
-        Scalar; 0 where nothing was masked.
-    """
-    count = (labels != IGNORED).sum() if reduction == "token_mean" else len(labels)
-    return total / max(int(count), 1)
-
-
 class AutoMlm(Objective[TextPair]):
-    """Contrast over sessions, and MLM through the sentence's own vector.
+    r"""Contrast over sessions, and MLM through the sentence's own vector.
+
+    The contrastive term is the hinge: a pair's cosine exceeds those of its agent with other users.
+
+    .. math:: L = \frac1N \sum_{i=1}^N \sum_{j \neq i} [\gamma - S_{ii} + S_{ij}]_+
 
     The unmasked forward is computed once and serves both terms. Texts that stand alone (plain
     sentences, queries) have no contrastive term: the auto-encoding one trains on them too.
@@ -176,18 +115,14 @@ class AutoMlm(Objective[TextPair]):
         super().__init__()
         self.config = config or AutoMlmConfig()
         self.head = MlmHead(encoder)
-        norm = self.config.combine == "add_ln"
-        self.norm = nn.LayerNorm(encoder.hidden_size) if norm else nn.Identity()
         self.tokenizer = encoder.tokenizer
         self.max_length = min(self.config.max_length, encoder.max_length)
-        self.by_language = self.config.batch_language == "mono"
 
     def check_source(self, source: Source) -> None:
         check_user_role(source, self.config.user_role)
 
     def draw(self, group: Group, rng: random.Random) -> TextPair | None:
-        adjacent = self.config.pair_policy == "adjacent"
-        return draw_pair(group, rng, adjacent=adjacent, user_role=self.config.user_role)
+        return draw_pair(group, rng, user_role=self.config.user_role)
 
     def collate(self, examples: Sequence[TextPair], rng: np.random.Generator) -> Batch:
         """Agents, then their users, then the texts that stand alone; one example a group."""
@@ -198,12 +133,10 @@ class AutoMlm(Objective[TextPair]):
         agents, users = [pair.agent for pair in pairs], [pair.user for pair in pairs]
         texts = [*agents, *users, *(alone.user for alone in first.values() if not alone.agent)]
         ids, mask = tokenize(self.tokenizer, texts, self.max_length)
-        rebuilt = self._rebuilt(len(pairs), len(texts))
-        masked, labels = bert_mask(ids[rebuilt], self.tokenizer, rng, self.config.mask_rate)
+        masked, labels = bert_mask(ids, self.tokenizer, rng, self.config.mask_rate)
         return {
             "input_ids": ids,
             "attention_mask": mask,
-            "rebuilt": rebuilt,
             "masked_ids": masked,
             "labels": labels,
             "dropped": same_text_mask(users, users)
@@ -221,35 +154,26 @@ class AutoMlm(Objective[TextPair]):
             stats |= further
         return LossParts(total, parts, stats)
 
-    def _rebuilt(self, pairs: int, texts: int) -> torch.Tensor:
-        """Rows of the texts that the auto-encoding term rebuilds, int64."""
-        rows = torch.arange(texts)
-        if self.config.auto_on == "both":
-            return rows
-        agents, users = rows < pairs, (rows >= pairs) & (rows < 2 * pairs)
-        return rows[~(agents if self.config.auto_on == "user" else users)]
-
     def _contrast(self, vectors: torch.Tensor, dropped: torch.Tensor) -> tuple[torch.Tensor, Stats]:
         pairs, margin = len(dropped), self.config.margin
         if pairs < 2:
             return vectors.sum() * 0, {}  # no negatives: nothing to learn, yet a gradient of zero
         scores = cosines(vectors[:pairs], vectors[pairs : 2 * pairs])  # (pairs, pairs)
-        loss = pair_hinge(scores, margin, dropped, bidirectional=self.config.bidirectional)
+        loss = margin_in_batch(scores, margin, dropped)
         # Where all vectors are equal the loss is this and has no gradient: a run there is dead.
-        collapsed = pair_hinge(torch.zeros_like(scores), margin, dropped).clamp(min=1e-9)
+        collapsed = margin_in_batch(torch.zeros_like(scores), margin, dropped).clamp(min=1e-9)
         active = active_pairs(scores.detach(), margin, dropped)
         return loss, {"active_pairs": active, "hinge_level": loss.detach() / collapsed}
 
     def _auto(
         self, encoder: SentenceEncoder, vectors: torch.Tensor, batch: Batch
     ) -> tuple[torch.Tensor, Stats]:
-        rebuilt, labels = batch["rebuilt"], batch["labels"]
-        states = encoder.states(batch["masked_ids"], batch["attention_mask"][rebuilt])
-        own = vectors[rebuilt] * (self.config.vector == "own")
+        labels = batch["labels"]
+        states = encoder.states(batch["masked_ids"], batch["attention_mask"])
+        own = vectors * (self.config.vector == "own")
+        masked = max(int((labels != IGNORED).sum()), 1)
         total, right = self._cross_entropy(encoder, states, own, labels)
-        loss = auto_encoding_loss(total, labels, self.config.reduction)
         with torch.no_grad():
-            masked = max(int((labels != IGNORED).sum()), 1)
             accuracy = right / masked
             norms = vectors.norm(dim=-1)
             stats: Stats = {
@@ -258,10 +182,9 @@ class AutoMlm(Objective[TextPair]):
                 "short_vectors": (norms < 1e-4).float().mean(),
                 "state_norm": states[labels != IGNORED].norm(dim=-1).mean(),
             }
-            if self.config.log_gain:
-                _, others = self._cross_entropy(encoder, states, own.roll(1, dims=0), labels)
-                stats["bottleneck_gain"] = accuracy - others / masked
-        return loss, stats
+            _, others = self._cross_entropy(encoder, states, own.roll(1, dims=0), labels)
+            stats["bottleneck_gain"] = accuracy - others / masked
+        return total / masked, stats
 
     def _cross_entropy(
         self,
@@ -270,5 +193,5 @@ class AutoMlm(Objective[TextPair]):
         vectors: torch.Tensor,
         labels: torch.Tensor,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        joined: torch.Tensor = self.norm(conditioned_states(states, vectors, labels))
+        joined = conditioned_states(states, vectors, labels)
         return self.head.cross_entropy(joined, labels[labels != IGNORED], encoder)

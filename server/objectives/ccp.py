@@ -2,7 +2,7 @@
 
 "Unsupervised Context Aware Sentence Representation Pretraining for Multi-lingual Dense Retrieval".
 Discourse has the same structure in every language, so predicting a sentence's neighbourhood shapes
-nearly isomorphic spaces, which :mod:`pocketquery.server.calibration` then superimposes.
+nearly isomorphic spaces. (research/ has the calibration that then superimposes them.)
 """
 
 from __future__ import annotations
@@ -28,17 +28,12 @@ from pocketquery.server.objectives.objective import Batch, LossParts, Objective,
 from pocketquery.server.objectives.shared.asymmetric_norm import ProjectionHead
 from pocketquery.server.objectives.shared.losses import plain_text, unit
 from pocketquery.server.objectives.shared.masking import bert_mask
-from pocketquery.server.objectives.shared.memory_bank import (
-    BankRows,
-    BankStaleness,
-    MemoryBank,
-    text_code,
-)
+from pocketquery.server.objectives.shared.memory_bank import BankRows, MemoryBank, text_code
 from pocketquery.server.objectives.shared.text_pairs import Neighbours, draw_neighbours
 
 __all__ = ["Ccp", "CcpConfig"]
 
-_FOLLOWED = 8  # texts whose staleness is measured
+_WARMUPS = 20  # passes of the first batch that only fill the running statistics
 
 
 @dataclass(frozen=True)
@@ -51,47 +46,16 @@ class CcpConfig(Settings):
         "W: two sentences at a distance of at most W - 1 are neighbours; 2 means next to each "
         "other. A radius w, the paper's other way to say it, is W = w + 1",
     ] = 5
-    batch_language: Annotated[
-        Literal["mono", "mixed"], "mono: the loop gives batches of one language; mixed: any"
-    ] = "mono"
     max_length: Annotated[int, whole(4), "tokens of a sentence, specials included"] = 64
     least_letters: Annotated[
         int, whole(), "sentences with fewer letters and digits are left out, as are repeated ones"
     ] = 3
     temperature: Annotated[float, number(1e-4), "tau"] = 0.1
     normalize: Annotated[bool, "contrast cosines; else raw inner products"] = True
-    denominator: Annotated[
-        Literal["2N", "cross"],
-        "2N: all other vectors of the batch, and the bank; cross: those of the other side, and "
-        "the bank",
-    ] = "2N"
-    exclude_other_positives: Annotated[
-        bool, "neighbours of an anchor are never its negatives. The printed denominator keeps them"
-    ] = True
-    same_doc_negatives: Annotated[
-        bool,
-        "sentences of its document outside the window are negatives, as in the paper; here they "
-        "are not by default, for they are about the same matter",
-    ] = False
     bn_mode: Annotated[
-        Literal["asym", "vanilla", "vanilla_separate", "none"],
-        "asym, vanilla, vanilla_separate or none; see :class:`ProjectionHead`",
+        Literal["asym", "vanilla", "none"],
+        "asym, vanilla or none; see :class:`ProjectionHead`",
     ] = "asym"
-    bn_momentum: Annotated[float, number(above=0, below=1), "of the running statistics"] = 0.1
-    bn_warmup: Annotated[
-        int,
-        whole(0),
-        "passes of the first batch that only fill the running statistics, before it is trained on",
-    ] = 20
-    head_act: Annotated[
-        Literal["relu", "none"], "between the norm and the second layer of the head, relu or none"
-    ] = "relu"
-    dimension: Annotated[int, whole(0), "of the contrasted vectors; 0 for the encoder's width"] = 0
-    pooling: Annotated[
-        Literal["encoder", "cls", "mean"],
-        "of the token states: the encoder's own, cls or mean. The paper trains cls and "
-        "evaluates means; what ships here is the encoder with its pooling, so that is trained",
-    ] = "encoder"
     bank: Annotated[
         Literal["language", "shared", "none"],
         "negatives of earlier batches: one bank a language (the paper's), one shared by all, or "
@@ -112,11 +76,6 @@ class CcpConfig(Settings):
         "faster than they learn anything, and from random weights that ends in collapse. The "
         "paper starts from a pretrained model and has none; 0 gives that",
     ] = 200
-    bank_side: Annotated[
-        Literal["as_trained", "running"],
-        "store the contexts as they were contrasted, in whichever mode of the batch norm, as "
-        "the paper does, or always by running statistics",
-    ] = "as_trained"
     mlm_probability: Annotated[
         float, number(0, below=1), "share of the batches that are masked language modelling instead"
     ] = 0.5
@@ -126,11 +85,17 @@ class CcpConfig(Settings):
 
 
 class Ccp(Objective[Neighbours]):
-    """Contrastive context prediction, in turn with masked language modelling."""
+    """Contrastive context prediction, in turn with masked language modelling.
+
+    Two departures from the paper: sentences of an anchor's document are never its negatives, for
+    they are about the same matter; and the paper trains the first token's state and evaluates
+    means, while here the encoder ships with its pooling, so that is trained.
+    """
 
     name: ClassVar[str] = "ccp"
     kinds: ClassVar[tuple[Kind, ...]] = ("documents", "sessions")
     least_texts = 2
+    by_language = True
 
     batch_side: torch.Tensor
     warmups_left: torch.Tensor
@@ -139,21 +104,17 @@ class Ccp(Objective[Neighbours]):
     def __init__(self, encoder: SentenceEncoder, config: CcpConfig | None = None) -> None:
         super().__init__()
         self.config = config = config or CcpConfig()
-        self.by_language = config.batch_language == "mono"
         self.tokenizer = encoder.tokenizer
         self.max_length = min(config.max_length, encoder.max_length)
-        self.pooling = encoder.pooling if config.pooling == "encoder" else config.pooling
-        width, mode = encoder.hidden_size, config.bn_mode
-        dimension = config.dimension or width
-        self.head = ProjectionHead(width, dimension, mode, config.head_act, config.bn_momentum)
+        width = encoder.hidden_size
+        self.head = ProjectionHead(width, config.bn_mode)
         self.mlm_head = MlmHead(encoder) if config.mlm_probability else None
-        self.bank = None if config.bank == "none" else MemoryBank(config.bank_size, dimension)
-        self.staleness = BankStaleness(_FOLLOWED, self.max_length, dimension)
+        self.bank = None if config.bank == "none" else MemoryBank(config.bank_size, width)
         self.register_buffer("batch_side", torch.tensor(0))
-        warmups = config.bn_warmup if config.bn_mode == "asym" else 0
+        warmups = _WARMUPS if config.bn_mode == "asym" else 0
         self.register_buffer("warmups_left", torch.tensor(warmups))
         self.register_buffer("contrasted", torch.tensor(0))  # batches so far
-        self._fresh: list[tuple[BankRows, Batch]] = []  # contrasted since the last step
+        self._fresh: list[tuple[str, BankRows]] = []  # contexts contrasted since the last step
 
     def draw(self, group: Group, rng: random.Random) -> Neighbours | None:
         return draw_neighbours(group, self.config.window_len, self.config.least_letters, rng)
@@ -173,7 +134,7 @@ class Ccp(Objective[Neighbours]):
             "documents": torch.tensor([text_code(pair.document) for pair in examples] * 2),
             "positions": torch.tensor(places),
             "texts": torch.tensor([text_code(plain_text(text)) for text in texts]),
-            "languages": [pair.language for pair in examples] * 2,
+            "language": examples[0].language,
         }
 
     def loss(self, encoder: SentenceEncoder, batch: Batch) -> LossParts:
@@ -194,7 +155,7 @@ class Ccp(Objective[Neighbours]):
     def _pooled(
         self, encoder: SentenceEncoder, ids: torch.Tensor, mask: torch.Tensor
     ) -> torch.Tensor:
-        return at_least_float32(pool(encoder.states(ids, mask), mask, self.pooling))
+        return at_least_float32(pool(encoder.states(ids, mask), mask, encoder.pooling))
 
     @torch.no_grad()
     def _warm_up(self, encoder: SentenceEncoder, batch: Batch) -> None:
@@ -208,26 +169,22 @@ class Ccp(Objective[Neighbours]):
         learning, side, half = torch.is_grad_enabled(), int(self.batch_side), len(pooled) // 2
         sides = self.head.sides(pooled[:half], pooled[half:], side, update=learning)
         vectors = self._normalized(torch.cat(sides))  # (2n, dim)
-        bank, owner = self._bank_rows(batch)
-        positives, dropped = self._masks(batch, bank, owner)
+        bank = self._bank_rows(batch)
+        rows = BankRows(vectors, *(batch[name] for name in bank._fields[1:]))
+        positives, dropped = ccp_masks(rows, bank, self.config.window_len)
         scored: dict[str, Any] = {
             "bank": bank.vectors,
             "dropped": dropped,
             "normalize": self.config.normalize,
         }
-        loss = ccp_loss(
-            vectors,
-            positives,
-            self.config.temperature,
-            exclude_other_positives=self.config.exclude_other_positives,
-            **scored,
-        )
+        loss = ccp_loss(vectors, positives, self.config.temperature, **scored)
         with torch.no_grad():
             stats = self._geometry(vectors)
             stats["ccp_accuracy"] = ccp_accuracy(vectors, positives, **scored)
-            stats["bank_rows"] = float(len(owner))
+            stats["bank_rows"] = float(len(bank.texts))
             if learning:
-                self._remember(pooled[half:], vectors[half:], side, batch)
+                contexts = BankRows(*(column[half:].detach() for column in rows))
+                self._fresh.append((self._key(batch), contexts))
                 self.batch_side.fill_(1 - side)
                 self.contrasted += 1
         return LossParts(loss, {"ccp": loss}, stats)
@@ -239,84 +196,28 @@ class Ccp(Objective[Neighbours]):
             "z_std_ratio": flat.std(dim=0).mean() * flat.shape[1] ** 0.5
         }
         if self.config.bn_mode == "asym":
-            # A gap would tell the sides apart without any meaning; compare with "cross".
+            # A gap would tell the sides apart without any meaning.
             half = len(flat) // 2
             stats["mode_gap"] = (flat[:half].mean(dim=0) - flat[half:].mean(dim=0)).norm()
-        if not self.staleness.cosine.isnan():
-            stats["staleness"] = self.staleness.cosine.clone()
         return stats
 
     def _normalized(self, vectors: torch.Tensor) -> torch.Tensor:
         return unit(vectors) if self.config.normalize else vectors
 
-    def _bank_rows(self, batch: Batch) -> tuple[BankRows, torch.Tensor]:
-        """The rows of every bank the batch reads, and the code of each row's bank."""
-        keys = sorted({self._key(language) for language in batch["languages"]})
+    def _bank_rows(self, batch: Batch) -> BankRows:
+        """The rows of the bank that the batch reads; none before the bank counts."""
         if self.bank is None or int(self.contrasted) < self.config.bank_warmup:
             none = batch["texts"][:0]
             vectors = torch.zeros(0, self.head.outer.out_features, device=none.device)
-            return BankRows(vectors, none, none, none), none
-        found = {key: self.bank.read(key) for key in keys}
-        owner = [torch.full_like(rows.texts, text_code(key)) for key, rows in found.items()]
-        rows = BankRows(*(torch.cat(column) for column in zip(*found.values(), strict=True)))
-        return rows, torch.cat(owner)
-
-    def _masks(
-        self, batch: Batch, bank: BankRows, owner: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Positives (2n, 2n), and what is no negative (2n, 2n + rows of the bank), both bool."""
-        rows = BankRows(bank.vectors, *(batch[name] for name in bank._fields[1:]))
-        positives, dropped = ccp_masks(
-            rows,
-            bank,
-            self.config.window_len,
-            same_doc_negatives=self.config.same_doc_negatives,
-            exclude_other_positives=self.config.exclude_other_positives,
-            cross=self.config.denominator == "cross",
-        )
-        keys = [text_code(self._key(language)) for language in batch["languages"]]
-        mine = torch.tensor(keys, device=owner.device).unsqueeze(1) == owner.unsqueeze(0)
-        dropped[:, len(keys) :] |= ~mine  # each anchor reads its own language's bank
-        return positives, dropped
-
-    def _remember(
-        self, pooled: torch.Tensor, vectors: torch.Tensor, side: int, batch: Batch
-    ) -> None:
-        """Keep the contexts for the bank, which takes them after the optimiser's step."""
-        if self.bank is None:
-            return
-        if self.config.bank_side == "running" and side == 1:
-            vectors = self._normalized(self.head(pooled, batch_statistics=False))
-        half = len(vectors)
-        columns = (batch[name][half:] for name in BankRows._fields[1:])
-        self._fresh.append((BankRows(vectors.detach(), *columns), batch))
+            return BankRows(vectors, none, none, none)
+        return self.bank.read(self._key(batch))
 
     def after_step(self, encoder: SentenceEncoder, batch: Batch, step: int, steps: int) -> None:
         """The contexts of all batches since the last step go into the bank of their language."""
-        for rows, contrasted in self._fresh:
-            keys = [self._key(language) for language in contrasted["languages"]]
-            keys = keys[len(rows.vectors) :]
-            for key in sorted(set(keys)):
-                chosen = [place for place, other in enumerate(keys) if other == key]
-                self._enqueue(encoder, key, rows, chosen, contrasted)
+        if self.bank is not None:
+            for key, contexts in self._fresh:
+                self.bank.enqueue(key, contexts)
         self._fresh.clear()
 
-    def _enqueue(
-        self, encoder: SentenceEncoder, key: str, rows: BankRows, chosen: list[int], batch: Batch
-    ) -> None:
-        assert self.bank is not None
-        self.bank.enqueue(key, BankRows(*(column[chosen] for column in rows)))
-        ids, mask = (batch[name][len(rows.vectors) :] for name in ("input_ids", "attention_mask"))
-
-        def encode(ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-            training = encoder.training
-            encoder.eval()  # no dropout: only the drift of the weights is to be seen
-            pooled = self._pooled(encoder, ids, mask)
-            encoder.train(training)
-            vectors: torch.Tensor = self.head(pooled, batch_statistics=False)
-            return vectors
-
-        self.staleness.follow(key, ids[chosen], mask[chosen], self.config.bank_size, encode)
-
-    def _key(self, language: str) -> str:
-        return language if self.config.bank == "language" else "all"
+    def _key(self, batch: Batch) -> str:
+        return str(batch["language"]) if self.config.bank == "language" else "all"

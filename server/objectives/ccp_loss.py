@@ -28,27 +28,17 @@ class Placed(Protocol):
         """int64 (rows,), equal for equal texts."""
 
 
-def ccp_masks(
-    rows: Placed,
-    bank: Placed,
-    window_len: int,
-    *,
-    same_doc_negatives: bool = False,
-    exclude_other_positives: bool = True,
-    cross: bool = False,
-) -> tuple[torch.Tensor, torch.Tensor]:
+def ccp_masks(rows: Placed, bank: Placed, window_len: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Which columns are an anchor's positives, and which are no negatives of it.
 
     Positives are different sentences of one document at a distance of at most ``window_len - 1``.
-    Equal texts are never negatives of each other, wherever they come from.
+    Negatives are sentences of other documents, wherever they come from, if their texts differ. (In
+    the paper, sentences of the document outside the window are negatives, too.)
 
     Args:
         rows: the batch's 2n, centres first.
         bank: the m of the memory bank.
         window_len: W.
-        same_doc_negatives: sentences of the same document outside the window are negatives.
-        exclude_other_positives: sentences inside the window, also those in the bank, are none.
-        cross: only the other half of the batch gives positives and negatives, beside the bank.
 
     Returns:
         Positives, bool (2n, 2n), symmetric without the diagonal; dropped, bool (2n, 2n + m).
@@ -64,15 +54,7 @@ def ccp_masks(
     )
     same, equal = documents == 0, texts == 0  # (2n, 2n + m)
     near = same & (positions.abs() < window_len)
-    positives = (near & ~equal)[:, :count]
-    dropped = equal if same_doc_negatives else equal | (same & ~near)
-    dropped = dropped | near if exclude_other_positives else dropped
-    if cross:
-        half = torch.arange(count, device=same.device) < count // 2
-        own_side = half.unsqueeze(1) == half.unsqueeze(0)  # (2n, 2n)
-        positives = positives & ~own_side
-        dropped = dropped | functional.pad(own_side, (0, dropped.shape[1] - count))
-    return positives, dropped
+    return (near & ~equal)[:, :count], equal | same
 
 
 def _pairs(own: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
@@ -88,20 +70,21 @@ def ccp_loss(
     bank: torch.Tensor | None = None,
     dropped: torch.Tensor | None = None,
     normalize: bool = True,
-    exclude_other_positives: bool = True,
 ) -> torch.Tensor:
     r"""Contrastive context prediction, over the centres and contexts of a batch together.
 
     .. math::
 
-        \ell_{ci} = -\log\frac{f(z_c, z_i)}{\sum_{k \neq c} f(z_c, z_k) + \sum_{b \in M} f(z_c, b)},
+        \ell_{ci} = -\log\frac{f(z_c, z_i)}{f(z_c, z_i) + \sum_{k \in N} f(z_c, z_k)
+            + \sum_{b \in M} f(z_c, b)},
         \qquad f(a, b) = e^{\cos(a, b) / \tau}
 
     averaged over the positives i of an anchor c, then over the anchors that have any.
     ("Unsupervised Context Aware Sentence Representation Pretraining for Multi-lingual Dense
     Retrieval", contrastive context prediction with a language-specific memory bank.) The paper's
     total is an unnormalised double sum in which c = i is not ruled out: its scale grows with the
-    square of the batch, so here are means, without c = i.
+    square of the batch, so here are means, without c = i; and its denominator sums over all k != c,
+    where here an anchor's other positives are none of its negatives N.
 
     Args:
         vectors: float (n, dim), centres and contexts alike; every row is an anchor.
@@ -110,8 +93,6 @@ def ccp_loss(
         bank: float (m, dim) further negatives of every anchor; gets no gradient.
         dropped: bool (n, n + m): columns left out of a row's denominator, never its positive.
         normalize: cosines; else raw inner products, as the paper's ablation has them.
-        exclude_other_positives: an anchor's other positives are no negatives of the one in turn;
-            the printed denominator keeps them.
 
     Returns:
         Scalar in [0, inf): ln(1 + (n - 2 + m) e^(-1/tau)) for orthonormal pairs, ln(n - 1 + m)
@@ -121,11 +102,7 @@ def ccp_loss(
     anchors, chosen = positives.nonzero(as_tuple=True)  # (pairs,)
     pulled = scores[anchors, chosen]
     rest = negatives.logsumexp(dim=1)  # (n,), -inf where an anchor has no negatives
-    if exclude_other_positives:
-        losses = functional.softplus(rest[anchors] - pulled)
-    else:
-        friends = scores[:, : len(scores)].masked_fill(~positives, -torch.inf).logsumexp(dim=1)
-        losses = torch.logaddexp(rest[anchors], friends[anchors]) - pulled
+    losses = functional.softplus(rest[anchors] - pulled)
     counts = positives.sum(dim=1)  # (n,)
     return (losses / counts[anchors]).sum() / (counts > 0).sum().clamp(min=1)
 

@@ -18,7 +18,6 @@ import numpy as np
 import torch
 
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.sdk.settings.common import Share
 from pocketquery.sdk.settings.declaration import Settings
 from pocketquery.sdk.validation import number, whole
 from pocketquery.server.corpus.groups import Group, Kind, Source
@@ -42,14 +41,14 @@ from pocketquery.server.objectives.shared.js_contrast import (
     log_distribution,
     pairwise_js,
     partner_contrast,
-    pool_rare_tokens,
-    pooling_bias,
 )
 from pocketquery.server.objectives.shared.losses import cosines, same_text_mask
 from pocketquery.server.objectives.shared.masking import IGNORED, bert_mask, special_mask
 
 __all__ = ["Cpdae", "CpdaeConfig"]
 
+_VECTOR_TEMPERATURE = 0.1  # of "cpdae_r"
+_STATISTICS_TEXTS = 20_000  # that document frequencies are counted in
 _COMMON = 100  # tokens that count as common: the most frequent by document frequency
 
 
@@ -64,39 +63,12 @@ class CpdaeConfig(Settings):
         "(InfoNCE over cosines) between the vectors instead of the word distributions",
     ] = "cpdae"
     contrast_weight: Annotated[float, number(0), "lambda, the contrast's weight"] = 0.1
-    ramp: Annotated[
-        Share, "share of the steps over which lambda rises from 0; 0 is at once, as in the paper"
-    ] = 0.0
-    js_tau: Annotated[
-        float, number(above=0), "temperature of the contrast of distributions; the paper has none"
-    ] = 1.0
-    r_tau: Annotated[float, number(above=0), "temperature of cpdae_r"] = 0.1
-    top_vocab: Annotated[
-        int,
-        whole(0),
-        "contrast over this many likeliest tokens of each text, and the rest as one; 0 is all. "
-        "The bias this costs is in the stats",
-    ] = 0
     rec_reduction: Annotated[
         Literal["per_positive", "sum", "mean"],
         'over the tokens of a text, see :func:`reconstruction_loss`. "sum" is the paper\'s '
         'formula. Beside it and "per_positive" the contrast is a thousandth of the gradient and '
         'cannot be felt; "mean" lets it (.57 of the reconstruction\'s)',
     ] = "per_positive"
-    rec_target: Annotated[
-        Literal["original", "visible"],
-        'the tokens to predict are those of the "original" text or the "visible" ones of the '
-        "masked text; the paper leaves it open",
-    ] = "original"
-    tied: Annotated[
-        bool, "the decoder's last layer is the encoder's table, see :class:`BagDecoder`"
-    ] = True
-    frequency_prior: Annotated[
-        bool,
-        "start the decoder's bias at the log-odds of each token's document frequency. Without "
-        "it the first epoch goes into pushing absent words down",
-    ] = True
-    statistics_texts: Annotated[int, whole(), "texts that :meth:`Cpdae.prepare` looks at"] = 20_000
     mask_rate: Annotated[
         float, number(above=0, below=1), "share of the tokens that MLM predicts"
     ] = 0.15
@@ -126,7 +98,6 @@ class Cpdae(Objective[str]):
 
     counts: torch.Tensor
     texts: torch.Tensor
-    progress: torch.Tensor
 
     def __init__(self, encoder: SentenceEncoder, config: CpdaeConfig | None = None) -> None:
         super().__init__()
@@ -134,15 +105,15 @@ class Cpdae(Objective[str]):
         self.tokenizer = encoder.tokenizer
         self.max_length = min(self.config.max_length, encoder.max_length)
         self.mlm_head = MlmHead(encoder)
-        self.decoder = BagDecoder(encoder, tied=self.config.tied)
+        self.decoder = BagDecoder(encoder)
         self.register_buffer("counts", torch.zeros(len(self.decoder.bias), dtype=torch.int64))
         self.register_buffer("texts", torch.tensor(0))
-        self.register_buffer("progress", torch.tensor(0.0))
 
     @torch.no_grad()
     def prepare(self, source: Source, tokenizer: Any) -> None:
-        """Take document frequencies from the corpus, and start the decoder's bias at them.
+        """Take document frequencies from the corpus; the decoder's bias starts at their log-odds.
 
+        Otherwise the first epoch goes into pushing absent words down.
         Called once, before the first step; on an objective that has them (resumed) nothing happens.
 
         Args:
@@ -160,13 +131,12 @@ class Cpdae(Objective[str]):
             # Another objective of the run may have added tokens since the decoder was made.
             max(len(self.counts), len(tokenizer)),
             max_length=self.max_length,
-            most=self.config.statistics_texts,
+            most=_STATISTICS_TEXTS,
         )
         counts = counts[: len(self.counts)]
         self.counts.copy_(counts)
         self.texts.fill_(texts)
-        if self.config.frequency_prior:
-            self.decoder.bias.copy_(log_odds(counts, texts))
+        self.decoder.bias.copy_(log_odds(counts, texts))
 
     @property
     def prepared(self) -> bool:
@@ -180,14 +150,11 @@ class Cpdae(Objective[str]):
         ids, mask = tokenize(self.tokenizer, examples, self.max_length)  # (m, length)
         views = [bert_mask(ids, self.tokenizer, rng, self.config.mask_rate) for _ in range(2)]
         labels = torch.cat([labels for _, labels in views])  # (2m, length)
-        hidden = special_mask(ids, self.tokenizer).repeat(2, 1)
-        if self.config.rec_target == "visible":
-            hidden = hidden | (labels != IGNORED)
         return {
             "input_ids": torch.cat([masked for masked, _ in views]),
             "attention_mask": mask.repeat(2, 1),
             "labels": labels,
-            "targets": ids.repeat(2, 1).masked_fill(hidden, IGNORED),
+            "targets": ids.masked_fill(special_mask(ids, self.tokenizer), IGNORED).repeat(2, 1),
             "same_text": same_text_mask(list(examples), list(examples)).repeat(2, 2),  # (2m, 2m)
         }
 
@@ -200,18 +167,14 @@ class Cpdae(Objective[str]):
         if self.config.variant in ("cpdae", "cpdae_r"):
             parts["contrast"], figures = self._contrast(views, batch["same_text"])
             stats |= figures
-            total = total + stats["contrast_weight"] * parts["contrast"]
+            total = total + self.config.contrast_weight * parts["contrast"]
         return LossParts(total, parts, stats)
 
-    def after_step(self, encoder: SentenceEncoder, batch: Batch, step: int, steps: int) -> None:
-        self.progress.fill_((step + 1) / steps)
-
     def _views(self, encoder: SentenceEncoder, batch: Batch) -> _Views:
-        weighted = self.config.variant == "cpdae_idf_rec"
-        if not self.prepared and (self.config.frequency_prior or weighted):
+        if not self.prepared:
             raise InvalidInputError(
                 "the objective has no document frequencies yet; call prepare(source, tokenizer) "
-                "before the first step, or set frequency_prior=false"
+                "before the first step"
             )
         states = encoder.states(batch["input_ids"], batch["attention_mask"])
         vectors = pool(states, batch["attention_mask"], encoder.pooling)
@@ -229,46 +192,35 @@ class Cpdae(Objective[str]):
         """The contrast of the variant, and the figures to watch it by."""
         stats: dict[str, torch.Tensor] = {}
         if self.config.variant == "cpdae_r":
-            scores = cosines(views.vectors, views.vectors) / self.config.r_tau
+            scores = cosines(views.vectors, views.vectors) / _VECTOR_TEMPERATURE
             loss = partner_contrast(scores, same_text)
         else:
             loss, stats = self._js_contrast(views, same_text)
         gap = math.log(len(same_text) - 1) - loss.detach()
-        weight = torch.full_like(self.progress, self.config.contrast_weight)
-        if self.config.ramp:
-            weight = self.config.contrast_weight * (self.progress / self.config.ramp).clamp(max=1)
-        return loss, {**stats, "gap": gap, "contrast_weight": weight}
+        return loss, {**stats, "gap": gap}
 
     def _js_contrast(
         self, views: _Views, same_text: torch.Tensor
     ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-        full = log_distribution(views.logits)
-        top = self.config.top_vocab
-        divergences = pairwise_js(pool_rare_tokens(full, top) if top else full)  # (2m, 2m)
+        divergences = pairwise_js(log_distribution(views.logits))  # (2m, 2m)
         found, other = divergences.detach(), ~same_text
         stats = {
             "js_positive": found.diagonal(len(found) // 2).mean(),
             "js_negative": (found * other).sum() / other.sum().clamp(min=1),
         }
-        if top:
-            stats["top_vocab_bias"] = pooling_bias(full, found)
-        return js_contrast(divergences, self.config.js_tau, same_text), stats
+        return js_contrast(divergences, same_text), stats
 
     @torch.no_grad()
     def _stats(self, views: _Views, reconstruction: torch.Tensor) -> dict[str, torch.Tensor]:
         logits, present = views.logits.float(), views.present
         p = log_distribution(logits).exp()
-        stats = {
+        prior = log_odds(self.counts, int(self.texts)).expand_as(logits)
+        at_prior = self._reconstruction(_Views(views.states, views.vectors, prior, present))
+        common = self.counts.topk(min(_COMMON, len(self.counts))).indices
+        return {
             "mass_on_present": (p * present).sum(dim=1).mean(),
             "rec_f1": bag_f1(logits, present),
+            "common_mass": p[:, common].sum(dim=1).mean(),
+            "rec_gain_over_prior": at_prior - reconstruction,
+            "rare_recall": rare_recall(logits, present, self.counts),
         }
-        if self.prepared:
-            prior = log_odds(self.counts, int(self.texts)).expand_as(logits)
-            at_prior = self._reconstruction(_Views(views.states, views.vectors, prior, present))
-            common = self.counts.topk(min(_COMMON, len(self.counts))).indices
-            stats |= {
-                "common_mass": p[:, common].sum(dim=1).mean(),
-                "rec_gain_over_prior": at_prior - reconstruction,
-                "rare_recall": rare_recall(logits, present, self.counts),
-            }
-        return stats

@@ -20,7 +20,7 @@ from torch import nn
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.settings.common import Share
 from pocketquery.sdk.settings.declaration import Settings
-from pocketquery.sdk.validation import Rule, number, one_of, whole
+from pocketquery.sdk.validation import Rule, number, whole
 from pocketquery.server.corpus.groups import Group, Kind, Source
 from pocketquery.server.corpus.mining.lcs_pairs import LcsConfig, mine_document
 from pocketquery.server.modeling import SentenceEncoder
@@ -47,7 +47,6 @@ from pocketquery.server.objectives.shared.seq2seq_decoder import (
     save_decoder,
 )
 from pocketquery.server.objectives.shared.span_masking import (
-    LENGTHS,
     hide_spans,
     length_probabilities,
     pad_rows,
@@ -59,7 +58,8 @@ from pocketquery.server.objectives.shared.span_masking import (
 
 __all__ = ["Gur", "GurConfig", "GurExample", "draw_example", "false_negatives", "gur_contrast"]
 
-_HIGHEST_RATE = 0.29  # of those that ``rate_jitter`` draws
+_DROPOUT = 0.1  # of the decoder
+_MOST_GAP = 100  # between two sentences of a document that are paired
 _LEAST_CROP = 0.5  # of a text that is too long
 _TRIES = 8  # pairs of a document, until one shares enough
 
@@ -88,17 +88,9 @@ class GurConfig(Settings):
         '"mean"; it ships. From masked language modelling or random weights, "cls" stays at the '
         "loss of equal vectors for some hundred steps first",
     ] = "encoder"
-    cl_input: Annotated[
-        Literal["masked", "clean"],
-        'the contrast compares "masked" or "clean" texts (a second forward pass)',
-    ] = "masked"
     mask_rate: Annotated[float, number(above=0, below=1), "share of the tokens that is hidden"] = (
         0.15
     )
-    rate_jitter: Annotated[
-        bool, "draw that share from 10 to 29 % anew for every text, as the released code"
-    ] = False
-    span_lengths: Annotated[str, one_of(*LENGTHS), '"hump" or "geometric"'] = "hump"
     title_share: Annotated[
         Share,
         "share of the titled documents drawn for the extra task, to write the title of the "
@@ -107,10 +99,6 @@ class GurConfig(Settings):
     decoder_layers: Annotated[
         int, whole(), "the decoder's depth (the paper's is the encoder's own, 8)"
     ] = 2
-    dropout: Annotated[Share, "of the decoder"] = 0.1
-    max_gap: Annotated[
-        int, whole(), "from documents without a title, sentences at most so far apart are paired"
-    ] = 100
     max_length: Annotated[int, whole(8), "tokens of a text, specials included"] = 64
 
     def __post_init__(self) -> None:
@@ -145,8 +133,8 @@ def draw_example(
     """A pair as it was mined or given; of more texts, a title and a sentence, or two sentences.
 
     Of a document, only a pair that mining would keep (they share a long string, and are not nearly
-    equal); a few are tried. The variant ``"no_lcs"`` takes any. ``max_gap`` says how far apart two
-    sentences may be; a title goes with any.
+    equal); a few are tried. The variant ``"no_lcs"`` takes any. Two sentences are at most a hundred
+    apart; a title goes with any.
 
     Args:
         group: a pair or a document.
@@ -165,7 +153,7 @@ def draw_example(
         kept = not filtered or _shares_enough(texts[0], texts[1])
         return GurExample(texts[0], texts[1], group.id) if kept else None
     for _ in range(1 if any_pair else _TRIES):
-        first, second = _candidate(group, rng, config.max_gap)
+        first, second = _candidate(group, rng)
         if any_pair or _shares_enough(first, second):
             return GurExample(first, second, group.id)
     return None
@@ -175,12 +163,12 @@ def _shares_enough(first: str, second: str) -> bool:
     return bool(mine_document(Group("", (first, second)), LcsConfig(candidates="within")))
 
 
-def _candidate(group: Group, rng: random.Random, max_gap: int) -> tuple[str, str]:
+def _candidate(group: Group, rng: random.Random) -> tuple[str, str]:
     texts = group.texts
     if group.title:
         return texts[0], rng.choice(texts[1:])
     first = rng.randrange(len(texts))
-    near = range(max(0, first - max_gap), min(len(texts), first + max_gap + 1))
+    near = range(max(0, first - _MOST_GAP), min(len(texts), first + _MOST_GAP + 1))
     return texts[first], texts[rng.choice([other for other in near if other != first])]
 
 
@@ -263,17 +251,16 @@ class Gur(Objective[GurExample]):
                 "after it; expected at least one on either side, as BERT's and XLM-R's do"
             )
         self.most_tokens = max_length - len(before) - len(after)  # of a text alone
-        rate = max(config.mask_rate, _HIGHEST_RATE) if config.rate_jitter else config.mask_rate
-        budget = max(1, span_budget(max_length, rate))
+        budget = max(1, span_budget(max_length, config.mask_rate))
         self.sentinels = sentinel_ids(encoder, budget + 1)  # one closes
-        self.probabilities = length_probabilities(config.span_lengths)
+        self.probabilities = length_probabilities()
         self.decoder = None
         if config.variant != "no_lm":
             shape = DecoderShape.beside(
                 encoder,
                 layers=config.decoder_layers,
                 positions=max(max_length, 2 * budget + 2),
-                dropout=config.dropout,
+                dropout=_DROPOUT,
                 start=before[0],
                 end=after[-1],
                 sentinels=self.sentinels,
@@ -293,9 +280,8 @@ class Gur(Objective[GurExample]):
 
         Returns:
             ``input_ids``, ``attention_mask`` int64 (2n + m, length) with hidden spans; ``inputs``
-            and ``labels`` int64 (2n + m, target length) of the decoder; ``dropped`` bool (n, n),
-            the false negatives; and ``clean_ids``, ``clean_mask`` (2n, length) where asked for and
-            there are pairs.
+            and ``labels`` int64 (2n + m, target length) of the decoder; and
+            ``dropped`` bool (n, n), the false negatives.
         """
         pairs = [example for example in examples if not example.writes_title]
         titles = [example for example in examples if example.writes_title]
@@ -313,16 +299,13 @@ class Gur(Objective[GurExample]):
         # token too, which only positions without a loss see.
         inputs = labels.roll(1, dims=1)
         inputs[:, 0] = self.before[0]
-        batch = {
+        return {
             "input_ids": input_ids,
             "attention_mask": attention_mask,
             "inputs": inputs.masked_fill(inputs == IGNORED, self.before[0]),
             "labels": labels,
             "dropped": false_negatives(pairs),
         }
-        if self.config.cl_input == "clean" and pairs:
-            batch["clean_ids"], batch["clean_mask"] = self.with_specials(cropped)
-        return batch
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of each text, without specials and however long."""
@@ -353,9 +336,6 @@ class Gur(Objective[GurExample]):
             pairs = len(batch["dropped"])
             # Contents whose titles are to be written follow the pairs, and are not compared.
             states, mask = states[: 2 * pairs], batch["attention_mask"][: 2 * pairs]
-            if self.config.cl_input == "clean" and pairs:
-                mask = batch["clean_mask"]
-                states = encoder.states(batch["clean_ids"], mask)
             vectors = self.projector(pool(states, mask, self.pooling))
             parts["cl"], stats["cl_accuracy"] = gur_contrast(
                 vectors[:pairs], vectors[pairs:], self.config.temperature, batch["dropped"]
@@ -392,9 +372,7 @@ class Gur(Objective[GurExample]):
 
     def _masked(self, ids: list[int], rng: np.random.Generator) -> tuple[list[int], list[int]]:
         """Source and target; a text too short to be masked stays whole and has no target."""
-        config = self.config
-        rate = int(rng.integers(10, 30)) / 100 if config.rate_jitter else config.mask_rate
-        budget = span_budget(len(ids), rate)
+        budget = span_budget(len(ids), self.config.mask_rate)
         if not budget:
             return ids, [IGNORED]
         spans = place_spans(len(ids), span_lengths(budget, self.probabilities, rng), rng)

@@ -42,15 +42,15 @@ class IctConfig(Settings):
         float, number(1e-3), "divides the similarities; cosines want some 0.05"
     ] = 1.0
     symmetric: Annotated[bool, "average with the blocks finding their sentences"] = False
-    with_title: Annotated[
-        bool, "a document's title stays at the head of its block; it is never the query"
-    ] = True
     query_length: Annotated[int, whole(4), "tokens of a sentence, specials included"] = 64
     max_length: Annotated[int, whole(4), "tokens of a block"] = 128
 
 
 class Cloze(NamedTuple):
-    """A sentence, and the block it was taken from, mostly without it."""
+    """A sentence, and the block it was taken from, mostly without it.
+
+    A document's title stays at the head of its block; it is never the query.
+    """
 
     group: str
     query: str
@@ -81,8 +81,7 @@ class Ict(Objective[Cloze]):
         place = rng.randrange(len(body))
         kept = rng.random() < self.config.keep_prob
         block = body if kept else body[:place] + body[place + 1 :]
-        head = titles if self.config.with_title else []
-        return Cloze(group.id, body[place], " ".join([*head, *block]), "".join(titles))
+        return Cloze(group.id, body[place], " ".join([*titles, *block]), "".join(titles))
 
     def collate(self, examples: Sequence[Cloze], rng: np.random.Generator) -> Batch:
         queries, blocks = [cloze.query for cloze in examples], [cloze.block for cloze in examples]

@@ -13,7 +13,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -27,7 +26,6 @@ __all__ = [
     "Batch",
     "LossParts",
     "Objective",
-    "Rate",
     "surrounding_specials",
     "tokenize",
     "with_head",
@@ -54,19 +52,6 @@ class LossParts:
     stats: Mapping[str, torch.Tensor | float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Rate:
-    """The learning rate of a head beside the encoder's.
-
-    Attributes:
-        multiplier: of the run's learning rate.
-        fixed: whether it stays at the peak, where the encoder's warms up and falls.
-    """
-
-    multiplier: float = 1.0
-    fixed: bool = False
-
-
 class Objective(nn.Module, ABC, Generic[Example]):
     """One objective: how examples are drawn, batched and scored, and what ships at the end.
 
@@ -82,7 +67,6 @@ class Objective(nn.Module, ABC, Generic[Example]):
         max_length: tokens of its texts, specials included; passages are no longer than that.
         least_texts: groups with fewer texts are never drawn.
         least_examples: a batch with fewer is skipped and counted.
-        rates: learning rates of heads that do not learn as the encoder does, by the head's name.
     """
 
     name: ClassVar[str]
@@ -92,7 +76,6 @@ class Objective(nn.Module, ABC, Generic[Example]):
     max_length: int = 512
     least_texts: int = 1
     least_examples: int = 2
-    rates: Mapping[str, Rate] = MappingProxyType({})
 
     def check_source(self, source: Source) -> None:
         """Refuse groups that it cannot learn from. Called where the two are put together.

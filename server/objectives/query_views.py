@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 from pocketquery.client.views.augmenter_choice import Maker, choose
 from pocketquery.client.views.augmenters import Augmenter
@@ -16,7 +16,7 @@ from pocketquery.server.objectives.augmenter_catalogue import CATALOGUE
 
 __all__ = ["SCHEMES", "QueryViews", "augmenters_of"]
 
-SCHEMES = ("all_directional", "all_regular", "light", "clean_noisy")
+SCHEMES = ("all_directional", "all_regular", "light")
 """Which views of a query are drawn; see :class:`QueryViews`."""
 
 _PAIR = "pair"
@@ -27,8 +27,7 @@ class QueryViews:
 
     ``all_directional``: two light ones and two heavy ones, for the directional loss.
     ``all_regular``: two of these four at random, the arm that mixes all augmentations.
-    ``light``: the two light ones. ``clean_noisy``: the query and a heavy view of it, which is what
-    a device trains on.
+    ``light``: the two light ones.
 
     A pair's views are its two texts, whichever scheme: somebody said that they mean the same
     ("pseudo self-supervised" in *Query-BERT*).
@@ -37,7 +36,6 @@ class QueryViews:
         scheme: one of :data:`SCHEMES`.
         light: augmenters of the light views.
         heavy: augmenters of the heavy ones.
-        heavy_source: whether a heavy view is made of its light one or of the query.
         slots: each view draws one of its kind's augmenters (``"drawn"``), or the first view of a
             kind is made by the first of them and the second by the second (``"fixed"``, as in the
             report, which has a paraphraser, a back-translation, word order and style).
@@ -51,7 +49,6 @@ class QueryViews:
         scheme: str,
         light: list[Augmenter],
         heavy: list[Augmenter],
-        heavy_source: Literal["light", "original"] = "light",
         slots: str = "drawn",
     ) -> None:
         self.scheme = scheme
@@ -62,15 +59,7 @@ class QueryViews:
             )
         chosen = zip(light, heavy, strict=True) if slots == "fixed" else []
         kinds = [([one], [other]) for one, other in chosen] or [(light, heavy)]  # a plan each
-        self.plans = [
-            ViewPlan(
-                views=2 if scheme == "clean_noisy" else 4,
-                light=light,
-                heavy=heavy,
-                heavy_source=heavy_source,
-            )
-            for light, heavy in kinds
-        ]
+        self.plans = [ViewPlan(views=4, light=light, heavy=heavy) for light, heavy in kinds]
 
     def draw(self, group: Group, rng: random.Random) -> tuple[View, ...] | None:
         """The views of a group, light ones first; None where a text of it is blank."""
@@ -80,7 +69,7 @@ class QueryViews:
             return tuple(View(text, _PAIR, changed=True) for text in group.texts)
         drawn = [draw_views(group.texts[0], rng, plan, group.lang or None) for plan in self.plans]
         views = drawn[0]
-        if len(drawn) > 1 and self.scheme != "clean_noisy":
+        if len(drawn) > 1:
             views = (*(four[0] for four in drawn), *(four[2] for four in drawn))
         if self.scheme == "light":
             return views[:2]

@@ -30,7 +30,7 @@ OBJECTIVES = {
 }
 """The class of every built-in objective, in the module of its name."""
 
-_BASELINES = ("cmlm", "prop", "seed", "tsdae")  # registered by research/
+_BASELINES = ("cmlm", "prop", "quick_thought", "seed", "tsdae")  # registered by research/
 
 
 def objective_class(name: str) -> tuple[str, str]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -31,7 +31,7 @@ from pocketquery.sdk.progress import Progress
 from pocketquery.server.corpus import Passages
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.autocast import bfloat16_products
-from pocketquery.server.objectives.objective import LossParts, Objective
+from pocketquery.server.objectives.objective import LossParts
 from pocketquery.server.pretraining.chunked_encoder import ChunkedEncoder
 from pocketquery.server.pretraining.config import PretrainingConfig
 from pocketquery.server.pretraining.diagnostics import Watch, diagnose
@@ -111,7 +111,7 @@ def pretrain(
     objectives = nn.ModuleList([part.objective for part in parts]).to(encoder.device)
     parameters = trained_parameters([learner, objectives])
     trained = list(parameters.values())
-    optimizer = make_optimizer(parameters, config, own_rates(part.objective for part in parts))
+    optimizer = make_optimizer(parameters, config)
     watch = Watch(config.patience)
     state = RunState(learner, objectives, optimizer, watch, run, identity, processes)
     start = state.resume()
@@ -186,16 +186,6 @@ def pretrain(
     return _shipped(encoder, parts)
 
 
-def own_rates(objectives: Iterable[Objective[Any]]) -> dict[int, tuple[float, bool]]:
-    """The rates of the heads that have one of their own, by the id of the parameter."""
-    return {
-        id(parameter): (rate.multiplier, rate.fixed)
-        for objective in objectives
-        for head, rate in objective.rates.items()
-        for parameter in objective.get_submodule(head).parameters()
-    }
-
-
 def _learner(encoder: SentenceEncoder, config: PretrainingConfig) -> SentenceEncoder:
     """The encoder as the losses see it; on accelerators padding costs less than more launches."""
     if config.cache_rows:
@@ -246,8 +236,7 @@ def _tell_left_out(
         _log(run, processes, 0, {"languages_left_out": left_out})
     print(
         f"pocketquery: warning: languages are left out of training: {name_left_out(left_out)}. "
-        "They have too few texts for a batch of their own; add some, or let batches mix languages "
-        "(batch_language=mixed)",
+        "They have too few texts for a batch of their own; add some",
         file=sys.stderr,
     )
 

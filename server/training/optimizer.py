@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import nn
@@ -54,42 +54,29 @@ def trained_parameters(modules: Iterable[nn.Module]) -> dict[str, nn.Parameter]:
 
 
 def make_optimizer(
-    parameters: Mapping[str, nn.Parameter],
-    config: LearningRates,
-    rates: Mapping[int, tuple[float, bool]] | None = None,
+    parameters: Mapping[str, nn.Parameter], config: LearningRates
 ) -> torch.optim.AdamW:
     """AdamW; biases, norms and position tables do not decay.
 
     Args:
         parameters: what is trained, by name.
         config: the peak of the learning rate, and the decay of the weights.
-        rates: of parameters that have their own, by id: a multiple of the run's, and whether it
-            stays at the peak.
     """
-    groups: dict[tuple[tuple[float, bool], bool], list[nn.Parameter]] = {
-        ((1.0, False), True): [],
-        ((1.0, False), False): [],
-    }
+    decaying, others = list[nn.Parameter](), list[nn.Parameter]()
     for name, parameter in parameters.items():
         decays = parameter.ndim > 1 and not _POSITIONS.search(name)
-        rate = (rates or {}).get(id(parameter), (1.0, False))
-        groups.setdefault((rate, decays), []).append(parameter)
-    chosen: list[dict[str, Any]] = [
-        {
-            "params": members,
-            "weight_decay": config.weight_decay if decays else 0.0,
-            "multiplier": multiplier,
-            "fixed": fixed,
-        }
-        for ((multiplier, fixed), decays), members in groups.items()
+        (decaying if decays else others).append(parameter)
+    groups = [
+        {"params": decaying, "weight_decay": config.weight_decay},
+        {"params": others, "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW(chosen, lr=config.learning_rate, betas=(0.9, 0.999), fused=True)
+    return torch.optim.AdamW(groups, lr=config.learning_rate, betas=(0.9, 0.999), fused=True)
 
 
 def set_learning_rate(
     optimizer: torch.optim.Optimizer, step: int, config: LearningRates, schedule: str = "linear"
 ) -> float:
-    """Set the learning rates of ``step``, counted from 0; returns the encoder's.
+    """Set the learning rate of ``step``, counted from 0, and return it.
 
     Args:
         optimizer: from :func:`make_optimizer`.
@@ -100,8 +87,7 @@ def set_learning_rate(
     factor = warmup_linear if schedule == "linear" else warmup_constant
     rate = config.learning_rate * factor(step, config.steps, config.warmup)
     for group in optimizer.param_groups:
-        scheduled = config.learning_rate if group["fixed"] else rate
-        group["lr"] = scheduled * group["multiplier"]
+        group["lr"] = rate
     return rate
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import random
 from pathlib import Path
 from typing import Any
@@ -82,23 +81,6 @@ def test_another_neighbour_changes_the_loss_and_another_order_does_not() -> None
     assert abs(float(built.loss(TEACHER, rolled).total.detach()) - float(loss)) > 1e-3
 
 
-@pytest.mark.parametrize(
-    ("ids", "mask"), [("first_ids", "first_mask"), ("input_ids", "attention_mask")]
-)
-def test_padding_changes_no_loss(ids: str, mask: str) -> None:
-    built = objective()
-    batch = batch_of(built)
-    wider = {**batch, ids: pad(batch[ids], 0), mask: pad(batch[mask], 0)}
-    if ids == "input_ids":
-        wider["labels"] = pad(batch["labels"], IGNORED)
-    losses = [float(built.loss(TEACHER, found).total.detach()) for found in (batch, wider)]
-    assert losses[0] == pytest.approx(losses[1], abs=1e-5)
-
-
-def pad(tensor: torch.Tensor, value: int) -> torch.Tensor:
-    return torch.nn.functional.pad(tensor, (0, 7), value=value)
-
-
 def test_the_sentence_and_its_conditions_fit_the_positions(tmp_path: Path) -> None:
     # 64 positions each, of which XLM-R's tokens have all but the two up to its padding's.
     for encoder in (TEACHER, xlmr_teacher(tmp_path), electra_teacher()):
@@ -137,24 +119,3 @@ def test_a_neighbour_that_tells_the_words_makes_them_predictable() -> None:
         losses.append(float(loss.detach()))
     # A guess costs ln 27 = 3.30 where the word is hidden, which is nine times of ten.
     assert np.mean(losses[-10:]) < 2
-
-
-def test_a_run_that_resumes_gives_the_next_loss_to_the_bit() -> None:
-    built = objective()
-    with torch.no_grad():
-        for parameter in built.parameters():
-            parameter.add_(0.01)
-    resumed = objective()
-    batch = batch_of(built)
-    before = built.loss(TEACHER, batch).total
-    assert not torch.equal(resumed.loss(TEACHER, batch).total, before)
-    resumed.load_state_dict(copy.deepcopy(built.state_dict()))
-    assert torch.equal(resumed.loss(TEACHER, batch).total, before)
-
-
-@pytest.mark.parametrize(
-    ("option", "value"), [("projections", 0), ("mask_rate", 0.0), ("max_length", 2)]
-)
-def test_an_option_out_of_range_is_refused_by_name(option: str, value: Any) -> None:
-    with pytest.raises(InvalidInputError, match=option):
-        objective(**{option: value})

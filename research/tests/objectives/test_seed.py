@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import pytest
 import torch
 
-from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.server.objectives import build_objective
 from pocketquery.server.objectives.shared.masking import IGNORED
 from pocketquery_research.objectives.seed import Seed, SeedConfig, attention_span
-from tests.server.objectives.small_training import adam, train
 from tests.tiny_models import bert_teacher, electra_teacher, sentences
 
 
@@ -128,52 +124,3 @@ def test_a_table_narrower_than_the_states_fits() -> None:
     objective = Seed(encoder, SeedConfig(layers=1))
     batch = objective.collate(sentences(4), np.random.default_rng(0))
     assert torch.isfinite(objective.loss(encoder, batch).total)
-
-
-def test_the_loss_falls_and_a_resumed_run_is_the_same_to_the_bit(tmp_path: Path) -> None:
-    config = SeedConfig(layers=1)
-    encoder = bert_teacher(layers=1, width=32)
-    objective = Seed(encoder, config)
-    optimizer = adam(encoder, objective)
-    losses = train(encoder, objective, optimizer, range(40))
-    assert np.mean(losses[-5:]) < 0.75 * np.mean(losses[:5])
-    saved = [x.state_dict() for x in (encoder, objective, optimizer)]
-    torch.save(saved, tmp_path / "state.pt")
-    expected = train(encoder, objective, optimizer, range(40, 43))
-    again = bert_teacher(layers=1, width=32, seed=1)
-    other = Seed(again, config)
-    resumed = adam(again, other)
-    loaded = torch.load(tmp_path / "state.pt", weights_only=True)
-    again.load_state_dict(loaded[0])
-    other.load_state_dict(loaded[1])
-    resumed.load_state_dict(loaded[2])
-    assert train(again, other, resumed, range(40, 43)) == expected
-
-
-def test_what_ships_has_no_decoder() -> None:
-    encoder = bert_teacher()
-    names = set(dict(encoder.named_parameters()))
-    exported = Seed(encoder).export(encoder)
-    assert set(dict(exported.named_parameters())) == names
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("layers", 0),
-        ("span", 0),
-        ("memory", "memory"),
-        ("mlm_weight", -1.0),
-        ("decoder_weight", float("nan")),
-        ("mask_rate", 0.0),
-        ("max_length", 2),
-    ],
-)
-def test_impossible_settings_are_refused(name: str, value: object) -> None:
-    with pytest.raises(InvalidInputError, match=name):
-        SeedConfig(**{name: value})  # type: ignore[arg-type]
-
-
-def test_it_is_built_by_name_from_text() -> None:
-    objective = build_objective("seed", bert_teacher(), {"layers": "1", "span": "8"})
-    assert objective.config == SeedConfig(layers=1, span=8)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import random
 from typing import Any
 
@@ -99,18 +98,6 @@ def test_every_place_sees_the_vector_of_its_own_text(tie: str) -> None:
             assert (gradient.abs().sum(dim=1) > 0).nonzero().flatten().tolist() == [row]
 
 
-@pytest.mark.parametrize("tie", TIES)
-def test_padding_changes_no_loss(tie: str) -> None:
-    built = objective(tie=tie)
-    batch = batch_of(built)
-    wider = {
-        key: torch.nn.functional.pad(value, (0, 7), value=IGNORED if key == "labels" else 0)
-        for key, value in batch.items()
-    }
-    losses = [float(built.loss(TEACHER, found).total.detach()) for found in (batch, wider)]
-    assert losses[0] == pytest.approx(losses[1], abs=1e-5)
-
-
 def test_what_is_tied_is_not_trained_twice() -> None:
     shared = {id(parameter) for parameter in TEACHER.parameters()}
     for tie in TIES:
@@ -163,19 +150,6 @@ def test_texts_are_written_again_from_their_vectors(tie: str) -> None:
     assert np.mean(losses[-10:]) < 0.8
 
 
-def test_a_run_that_resumes_gives_the_next_loss_to_the_bit() -> None:
-    for tie in TIES:
-        built, resumed = objective(tie=tie), objective(tie=tie)
-        with torch.no_grad():
-            for parameter in built.parameters():
-                parameter.add_(0.01)
-        batch = batch_of(built)
-        loss = built.loss(TEACHER, batch).total
-        assert not torch.equal(resumed.loss(TEACHER, batch).total, loss)
-        resumed.load_state_dict(copy.deepcopy(built.state_dict()))
-        assert torch.equal(resumed.loss(TEACHER, batch).total, loss)
-
-
 def test_a_sentence_or_a_passage_is_drawn() -> None:
     group, rng = Group("d", ("a", " ", "b")), random.Random(0)
     assert {objective().draw(group, rng) for _ in range(30)} == {"a", "b"}
@@ -183,21 +157,6 @@ def test_a_sentence_or_a_passage_is_drawn() -> None:
     assert objective(unit="passage").passages
     assert not objective().passages
     assert objective().draw(Group("d", (" ",)), rng) is None
-
-
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [
-        ("delete_rate", 1.0),
-        ("tie", "half"),
-        ("decoder_layers", 0),
-        ("unit", "word"),
-        ("max_length", 3),
-    ],
-)
-def test_an_option_out_of_range_is_refused_by_name(option: str, value: Any) -> None:
-    with pytest.raises(InvalidInputError, match=option):
-        objective(**{option: value})
 
 
 def test_deleting_keeps_the_order_the_specials_and_at_least_one_token() -> None:

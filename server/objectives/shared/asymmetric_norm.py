@@ -10,7 +10,7 @@ from torch.nn import functional
 
 __all__ = ["AsymmetricNorm", "NormMode", "ProjectionHead"]
 
-NormMode = Literal["asym", "vanilla", "vanilla_separate", "none"]
+NormMode = Literal["asym", "vanilla", "none"]
 
 
 class AsymmetricNorm(nn.Module):
@@ -58,36 +58,29 @@ class ProjectionHead(nn.Module):
 
     "Unsupervised Context Aware Sentence Representation Pretraining for Multi-lingual Dense
     Retrieval", asymmetric batch normalisation. The paper calls the head non-linear and names no
-    activation; here it is a ReLU after the norm, or none.
+    activation; here it is a ReLU after the norm.
 
     Args:
-        width: of the pooled states.
-        dimension: of the vectors.
+        width: of the pooled states and of the vectors.
         mode: ``asym``: one side by batch statistics, the other by running ones; ``vanilla``: both
-            sides by those of all rows together; ``vanilla_separate``: each side by its own;
-            ``none``: no norm.
-        activation: ``relu`` or ``none``.
-        momentum: of the running statistics.
+            sides by those of all rows together; ``none``: no norm.
     """
 
-    def __init__(
-        self, width: int, dimension: int, mode: NormMode, activation: str, momentum: float
-    ) -> None:
+    def __init__(self, width: int, mode: NormMode) -> None:
         super().__init__()
         self.mode = mode
         self.inner = nn.Linear(width, width)
-        self.norm = AsymmetricNorm(width, momentum) if mode != "none" else None
-        self.activation: nn.Module = nn.ReLU() if activation == "relu" else nn.Identity()
-        self.outer = nn.Linear(width, dimension)
+        self.norm = AsymmetricNorm(width) if mode != "none" else None
+        self.outer = nn.Linear(width, width)
 
     def forward(
         self, pooled: torch.Tensor, *, batch_statistics: bool, update: bool = False
     ) -> torch.Tensor:
-        """Vectors (rows, dimension) of pooled states (rows, width), all normalised alike."""
+        """Vectors (rows, width) of pooled states (rows, width), all normalised alike."""
         inner = self.inner(pooled)
         if self.norm is not None:
             inner = self.norm(inner, batch_statistics=batch_statistics, update=update)
-        vectors: torch.Tensor = self.outer(self.activation(inner))
+        vectors: torch.Tensor = self.outer(functional.relu(inner))
         return vectors
 
     def sides(
@@ -110,8 +103,5 @@ class ProjectionHead(nn.Module):
                 return leading, self(second, batch_statistics=False)
             leading = self(second, batch_statistics=True, update=update)
             return self(first, batch_statistics=False), leading
-        if self.mode == "vanilla_separate":
-            one = self(first, batch_statistics=True, update=update)
-            return one, self(second, batch_statistics=True, update=update)
         together = self(torch.cat([first, second]), batch_statistics=True, update=update)
         return together[: len(first)], together[len(first) :]

@@ -39,25 +39,25 @@ _AT_ONCE = 1024  # texts
 class BagDecoder(nn.Module):
     """Vectors to one logit a token: two linear layers with GELU and layer norm between them.
 
+    The second layer is the encoder's own table of tokens (few parameters, and it starts with what
+    MLM taught it); in the paper it is a matrix of its own.
+
     Args:
-        encoder: gives the widths and, where tied, the second layer's weight.
-        tied: the second layer is the encoder's own table of tokens (few parameters, and it starts
-            with what MLM taught it); otherwise a matrix of its own, as in the paper.
+        encoder: gives the widths.
     """
 
-    def __init__(self, encoder: SentenceEncoder, *, tied: bool = True) -> None:
+    def __init__(self, encoder: SentenceEncoder) -> None:
         super().__init__()
         table = encoder.backbone.get_input_embeddings().weight
         self.dense = nn.Linear(encoder.hidden_size, table.shape[1])
         self.norm = nn.LayerNorm(table.shape[1])
-        self.weight = None if tied else nn.Parameter(0.02 * torch.randn_like(table))
         self.bias = nn.Parameter(torch.zeros(table.shape[0]))
 
     def forward(self, vectors: torch.Tensor, encoder: SentenceEncoder) -> torch.Tensor:
         """Logits (n, vocabulary) of vectors (n, width)."""
         table = encoder.backbone.get_input_embeddings().weight
         # Another objective of the run may have added tokens since; no text holds them.
-        weight = table[: len(self.bias)] if self.weight is None else self.weight
+        weight = table[: len(self.bias)]
         return functional.linear(self.norm(functional.gelu(self.dense(vectors))), weight, self.bias)
 
 

@@ -12,17 +12,10 @@ from collections.abc import Iterable
 import torch
 from torch.nn import functional
 
-from pocketquery.sdk.validation import check, one_of
-
-__all__ = ["SCHEDULES", "byol_loss", "momentum_at", "std_ratio", "update_target"]
-
-SCHEDULES = ("cosine", "constant")
-"""How the momentum of a target changes over a run."""
+__all__ = ["byol_loss", "momentum_at", "std_ratio", "update_target"]
 
 
-def byol_loss(
-    predictions: torch.Tensor, projections: torch.Tensor, reverse_weight: float = 0.0
-) -> torch.Tensor:
+def byol_loss(predictions: torch.Tensor, projections: torch.Tensor) -> torch.Tensor:
     r"""Negative cosine of what one view predicts of another, :math:`D(q, z) = -\cos(q, z)`.
 
     Two views, "Bootstrap Your Own Latent", section 3.1, and "Exploring Simple Siamese
@@ -35,27 +28,16 @@ def byol_loss(
 
     .. math:: \tfrac14 [D(q_1, z_2) + D(q_2, z_1) + D(q_3, z_1) + D(q_4, z_2)]
 
-    With ``reverse_weight`` r the last two terms have the weight 1 - r, and the reverse direction,
-    :math:`D(q_1, z_3) + D(q_2, z_4)`, the weight r (0.1 in the SimSiam variant of the authors'
-    code, whose loss is twice this one).
-
     Args:
         predictions: float (2 or 4, batch, dim) of the online network, light views first.
-        projections: float (2, batch, dim) of the target network; (4, batch, dim) where there is a
-            reverse direction. The gradient is stopped by the caller.
-        reverse_weight: r, 0 to 1; four views only.
+        projections: float (2, batch, dim) of the target network, without gradient.
 
     Returns:
         Scalar in [-1, 1]; -1 is reached by learning and by collapse alike.
     """
     order = [1, 0] if len(predictions) == 2 else [1, 0, 0, 1]
     wanted = torch.stack([projections[view] for view in order])
-    loss = -functional.cosine_similarity(predictions, wanted, dim=-1).mean()
-    if not reverse_weight:
-        return loss
-    heavy = functional.cosine_similarity(predictions[2:], projections[:2], dim=-1).mean()
-    reverse = functional.cosine_similarity(predictions[:2], projections[2:], dim=-1).mean()
-    return loss + reverse_weight / 2 * (heavy - reverse)
+    return -functional.cosine_similarity(predictions, wanted, dim=-1).mean()
 
 
 def std_ratio(vectors: torch.Tensor) -> torch.Tensor:
@@ -101,16 +83,11 @@ def update_target(
         theirs.mul_(momentum).add_(known, alpha=1 - momentum)
 
 
-def momentum_at(step: int, steps: int, momentum: float, schedule: str = "cosine") -> float:
-    r"""The momentum of step ``step`` of ``steps``.
+def momentum_at(step: int, steps: int, momentum: float) -> float:
+    r"""The momentum of step ``step`` of ``steps``, rising from :math:`\mu_0` to 1.
 
-    Constant, or :math:`1 - (1 - \mu_0)(\cos(\pi t / T) + 1) / 2`, which rises from
-    :math:`\mu_0` to 1 ("Bootstrap Your Own Latent", section 3.2).
+    .. math:: 1 - (1 - \mu_0)(\cos(\pi t / T) + 1) / 2
 
-    Raises:
-        InvalidInputError: no such schedule.
+    ("Bootstrap Your Own Latent", section 3.2.)
     """
-    check("schedule", schedule, one_of(*SCHEDULES))
-    if schedule == "constant":
-        return momentum
     return 1 - (1 - momentum) * (math.cos(math.pi * step / max(steps, 1)) + 1) / 2

@@ -10,7 +10,6 @@ again in the backward pass.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -25,8 +24,6 @@ __all__ = [
     "log_distribution",
     "pairwise_js",
     "partner_contrast",
-    "pool_rare_tokens",
-    "pooling_bias",
 ]
 
 _LEAST = 1e-30  # of a ratio: its logarithm is finite, and nothing it is multiplied with is felt
@@ -70,24 +67,21 @@ def pairwise_js(log_p: torch.Tensor, *, elements: int | None = None) -> torch.Te
     return divergences
 
 
-def js_contrast(
-    divergences: torch.Tensor, temperature: float = 1.0, dropped: torch.Tensor | None = None
-) -> torch.Tensor:
+def js_contrast(divergences: torch.Tensor, dropped: torch.Tensor | None = None) -> torch.Tensor:
     r"""Each view finds its partner among all other views, by the divergence of their words.
 
     .. math:: \frac1{2m} \sum_i -\ln
-              \frac{e^{-\mathrm{JS}(i, i^+)/\tau}}{\sum_{k \neq i} e^{-\mathrm{JS}(i, k)/\tau}}
+              \frac{e^{-\mathrm{JS}(i, i^+)}}{\sum_{k \neq i} e^{-\mathrm{JS}(i, k)}}
 
     Args:
         divergences: float (2m, 2m), symmetric; rows i and i + m are views of one text.
-        temperature: tau; the paper has none, which is 1.
         dropped: bool (2m, 2m): columns left out of a row (equal texts), never the partner.
 
     Returns:
-        Scalar. At temperature 1 and nothing dropped in [ln m, ln(4m - 3)], and ln(2m - 1) where all
+        Scalar. With nothing dropped in [ln m, ln(4m - 3)], and ln(2m - 1) where all
         distributions are the same: the useful range is 0.69 nats.
     """
-    return partner_contrast(-divergences / temperature, dropped)
+    return partner_contrast(-divergences, dropped)
 
 
 def partner_contrast(scores: torch.Tensor, dropped: torch.Tensor | None = None) -> torch.Tensor:
@@ -111,45 +105,6 @@ def partner_contrast(scores: torch.Tensor, dropped: torch.Tensor | None = None) 
         out = out | dropped.scatter(1, partner, False)
     positive = scores.gather(1, partner).squeeze(1)  # (2m,)
     return (scores.masked_fill(out, -torch.inf).logsumexp(dim=1) - positive).mean()
-
-
-def pool_rare_tokens(log_p: torch.Tensor, most: int) -> torch.Tensor:
-    """Keep the ``most`` likeliest tokens of every row, and pool all others into one.
-
-    Divergences of the pooled distributions are never larger than of the full ones (the data
-    processing inequality), so the bias of this shortcut has one sign.
-
-    Args:
-        log_p: float (n, vocabulary).
-        most: tokens a row; the union over the rows is kept.
-
-    Returns:
-        (n, kept + 1): the kept tokens in the vocabulary's order, and the rest last.
-    """
-    kept = torch.zeros(log_p.shape[1], dtype=torch.bool, device=log_p.device)
-    kept[log_p.detach().topk(min(most, log_p.shape[1]), dim=1).indices.flatten()] = True
-    if bool(kept.all()):
-        return log_p
-    rest = log_p[:, ~kept].logsumexp(dim=1, keepdim=True)  # (n, 1)
-    return torch.cat([log_p[:, kept], rest], dim=1)
-
-
-@torch.no_grad()
-def pooling_bias(log_p: torch.Tensor, pooled: torch.Tensor) -> torch.Tensor:
-    """How much less the pooled distributions differ, on average over the rows next to each other.
-
-    Args:
-        log_p: float (n, vocabulary), before :func:`pool_rare_tokens`.
-        pooled: float (n, n), the divergences after it.
-
-    Returns:
-        Scalar, at least 0 but for rounding.
-    """
-    following = log_p.roll(-1, 0)
-    middle = torch.logaddexp(log_p, following) - math.log(2)
-    terms = log_p.exp() * (log_p - middle) + following.exp() * (following - middle)
-    rows = torch.arange(len(log_p), device=log_p.device)
-    return (terms.sum(dim=1) / 2 - pooled[rows, rows.roll(-1)]).mean()
 
 
 class _PairwiseJs(torch.autograd.Function):

@@ -10,7 +10,6 @@ from torch.nn import functional
 from pocketquery.server.modeling.precision import at_least_float32
 
 __all__ = [
-    "additive_margin_softmax",
     "cosines",
     "dots",
     "in_batch_accuracy",
@@ -148,21 +147,6 @@ def margin_in_batch(
     own = torch.eye(len(scores), dtype=torch.bool, device=scores.device)
     hinge = (margin - scores.diagonal().unsqueeze(1) + scores).clamp(min=0)  # (n, n)
     return hinge.masked_fill(own if dropped is None else own | dropped, 0).sum() / len(scores)
-
-
-def additive_margin_softmax(
-    scores: torch.Tensor, margin: float, scale: float, dropped: torch.Tensor | None = None
-) -> torch.Tensor:
-    """Cross entropy over rows with ``margin`` taken off the diagonal (LaBSE's loss, one direction).
-
-    Args:
-        scores: (n, n) cosines, positives on the diagonal.
-        margin: subtracted from the positives.
-        scale: multiplies all scores.
-        dropped: bool (n, n): columns left out of a row (false negatives), never the positive.
-    """
-    own = torch.eye(len(scores), dtype=torch.bool, device=scores.device)
-    return in_batch_cross_entropy(scale * (scores - margin * own), dropped)
 
 
 def ranknet(positive: torch.Tensor, negatives: torch.Tensor) -> torch.Tensor:

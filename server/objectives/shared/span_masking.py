@@ -17,11 +17,9 @@ import numpy as np
 import torch
 
 from pocketquery.sdk.arrays import Doubles, Integers
-from pocketquery.sdk.validation import check, one_of
 from pocketquery.server.modeling import SentenceEncoder
 
 __all__ = [
-    "LENGTHS",
     "hide_spans",
     "length_probabilities",
     "pad_rows",
@@ -33,31 +31,23 @@ __all__ = [
 ]
 
 
-LENGTHS = ("hump", "geometric")
-
 _LONGEST = 10
 _LEAST_TOKENS = 4  # shorter sequences are not masked
 # What vocabularies keep for such use: T5's sentinels and BERT's unused rows.
 _FORMS = ("<extra_id_{}>", "[unused{}]")
 
 
-def length_probabilities(kind: str = "hump") -> Doubles:
+def length_probabilities() -> Doubles:
     r"""P(k) for spans of k = 1..10 tokens, float64 (10,), sum 1.
 
-    .. math:: P(k) \propto 0.66^{|k - 3|} \quad (\text{hump}), \qquad P(k) \propto 0.8^k \quad
-        (\text{geometric})
+    .. math:: P(k) \propto 0.66^{|k - 3|}
 
-    Geometric lengths ("SpanBERT: Improving Pre-training by Representing and Predicting Spans",
-    section 3.1) hide single tokens most often; the other, GUR's, keeps their mean and halves the
-    share of ones. Both are truncated and renormalised ("clipped" in the paper; piling the tail onto
-    10 would raise the mean from 3.80 to 4.46).
-
-    Raises:
-        InvalidInputError: ``kind`` is neither ``"hump"`` nor ``"geometric"``.
+    The geometric lengths of "SpanBERT: Improving Pre-training by Representing and Predicting Spans"
+    (section 3.1), :math:`0.8^k`, hide single tokens most often; these have the same mean and half
+    the share of ones. They are truncated and renormalised ("clipped" in the paper; piling the tail
+    onto 10 would raise the mean).
     """
-    check("span_lengths", kind, one_of(*LENGTHS))
-    lengths = np.arange(1.0, _LONGEST + 1)
-    weights: Doubles = 0.66 ** np.abs(lengths - 3) if kind == "hump" else 0.8**lengths
+    weights: Doubles = 0.66 ** np.abs(np.arange(1.0, _LONGEST + 1) - 3)
     share: Doubles = weights / weights.sum()
     return share
 

@@ -96,9 +96,7 @@ def check_user_role(source: Source, user_role: str) -> None:
     )
 
 
-def draw_pair(
-    group: Group, rng: random.Random, *, adjacent: bool = False, user_role: str = ""
-) -> TextPair | None:
+def draw_pair(group: Group, rng: random.Random, *, user_role: str = "") -> TextPair | None:
     """A pair of a group: drawn anew from the same group, it may be another one.
 
     A session gives a turn of either side; a document with a title gives the title and a sentence;
@@ -108,11 +106,10 @@ def draw_pair(
     Args:
         group: of any kind.
         rng: the source of randomness.
-        adjacent: only turns that follow one another, instead of any two of a session.
         user_role: see :func:`session_turns`.
     """
     if group.roles:
-        return _from_session(group, session_turns(group, user_role), rng, adjacent)
+        return _from_session(group, session_turns(group, user_role), rng)
     texts = _filled(group.texts)
     if not texts:
         return None
@@ -133,15 +130,12 @@ def draw_adjacent(group: Group, rng: random.Random) -> tuple[str, str] | None:
 
 
 def _from_session(
-    group: Group, turns: Sequence[SessionTurn], rng: random.Random, adjacent: bool
+    group: Group, turns: Sequence[SessionTurn], rng: random.Random
 ) -> TextPair | None:
     if not turns:
         return None
     if len(turns) == 1:
         return TextPair(group.id, user=turns[0].text)
-    if adjacent:
-        first = rng.randrange(len(turns) - 1)
-        turns = turns[first : first + 2]
     user = rng.choice([turn.text for turn in turns if turn.by_user])
     return TextPair(group.id, user, rng.choice([turn.text for turn in turns if not turn.by_user]))
 

@@ -6,13 +6,8 @@ import pytest
 import torch
 from torch.nn import functional
 
-from pocketquery.server.objectives.auto_mlm import (
-    active_pairs,
-    auto_encoding_loss,
-    conditioned_states,
-    pair_hinge,
-)
-from pocketquery.server.objectives.shared.losses import cosines
+from pocketquery.server.objectives.auto_mlm import active_pairs, conditioned_states
+from pocketquery.server.objectives.shared.losses import cosines, margin_in_batch
 from pocketquery.server.objectives.shared.masking import IGNORED
 
 COSINES = [[0.9, 0.85, 0.1], [0.2, 0.5, 0.45], [0.0, 0.3, 0.8]]
@@ -44,7 +39,7 @@ def hinge_in_loops(found: torch.Tensor, margin: float, dropped: torch.Tensor) ->
 
 def test_the_hinge_and_its_gradient_by_hand() -> None:
     found = scores()
-    loss = pair_hinge(found, 0.1, NONE)
+    loss = margin_in_batch(found, 0.1, NONE)
     assert float(loss.detach()) == pytest.approx(0.0333333, abs=1e-7)
     (gradient,) = torch.autograd.grad(loss, found)
     third = 1 / 3
@@ -56,14 +51,14 @@ def test_the_hinge_and_its_gradient_by_hand() -> None:
 def test_equal_cosines_cost_the_margin_for_each_negative() -> None:
     equal = torch.full((4, 4), 0.7, dtype=torch.float64)
     none = torch.zeros(4, 4, dtype=torch.bool)
-    assert float(pair_hinge(equal, 0.1, none)) == pytest.approx(0.3, abs=1e-12)
+    assert float(margin_in_batch(equal, 0.1, none)) == pytest.approx(0.3, abs=1e-12)
     assert float(hinge_as_printed(equal, 0.1)) == 0
 
 
 def test_collapse_is_a_stationary_point() -> None:
     agents = torch.ones(4, 6, dtype=torch.float64, requires_grad=True)
     users = torch.ones(4, 6, dtype=torch.float64)
-    loss = pair_hinge(cosines(agents, users), 0.1, torch.zeros(4, 4, dtype=torch.bool))
+    loss = margin_in_batch(cosines(agents, users), 0.1, torch.zeros(4, 4, dtype=torch.bool))
     (gradient,) = torch.autograd.grad(loss, agents)
     assert float(gradient.abs().max()) < 1e-12
 
@@ -74,19 +69,14 @@ def test_the_hinge_agrees_with_plain_loops() -> None:
         found = torch.rand(n, n, generator=generator, dtype=torch.float64) * 2 - 1
         dropped = torch.rand(n, n, generator=generator) < 0.3
         expected = hinge_in_loops(found, 0.2, dropped)
-        assert float(pair_hinge(found, 0.2, dropped)) == pytest.approx(expected, abs=1e-12)
-        back = hinge_in_loops(found.T, 0.2, dropped.T)
-        both = pair_hinge(found, 0.2, dropped, bidirectional=True)
-        assert float(both) == pytest.approx((expected + back) / 2, abs=1e-12)
+        assert float(margin_in_batch(found, 0.2, dropped)) == pytest.approx(expected, abs=1e-12)
 
 
 def test_the_order_of_the_pairs_is_free_and_the_sides_are_not() -> None:
     found, order = scores().detach(), torch.tensor([2, 0, 1])
-    loss = pair_hinge(found, 0.1, NONE)
-    assert float(pair_hinge(found[order][:, order], 0.1, NONE)) == pytest.approx(float(loss))
-    assert float(pair_hinge(found.T, 0.1, NONE)) != pytest.approx(float(loss), abs=1e-3)
-    both = [pair_hinge(side, 0.1, NONE, bidirectional=True) for side in (found, found.T)]
-    assert float(both[0]) == pytest.approx(float(both[1]), abs=1e-12)
+    loss = margin_in_batch(found, 0.1, NONE)
+    assert float(margin_in_batch(found[order][:, order], 0.1, NONE)) == pytest.approx(float(loss))
+    assert float(margin_in_batch(found.T, 0.1, NONE)) != pytest.approx(float(loss), abs=1e-3)
 
 
 def test_the_share_of_active_pairs_by_hand() -> None:
@@ -118,7 +108,7 @@ def test_the_vectors_gradient_is_the_sum_over_its_masked_positions() -> None:
     def loss(found: torch.Tensor, given: torch.Tensor) -> torch.Tensor:
         logits = conditioned_states(found, given, labels).tanh() @ decoder
         target = labels[labels != IGNORED]
-        return auto_encoding_loss(functional.cross_entropy(logits, target, reduction="sum"), labels)
+        return functional.cross_entropy(logits, target)
 
     assert torch.autograd.gradcheck(loss, (states, vectors))
     to_states, to_vectors = torch.autograd.grad(loss(states, vectors), (states, vectors))
@@ -126,16 +116,3 @@ def test_the_vectors_gradient_is_the_sum_over_its_masked_positions() -> None:
     assert float(to_states[labels == IGNORED].abs().max()) == 0
     without = loss(states, torch.zeros_like(vectors))
     assert float((loss(states, vectors) - without).detach().abs()) > 1e-3
-
-
-def test_the_two_reductions_by_hand() -> None:
-    labels = torch.tensor([[0, 1, IGNORED], [IGNORED, IGNORED, 1]])
-    total = -(torch.tensor([0.4, 0.75, 0.9]).log().sum())
-    assert float(auto_encoding_loss(total, labels)) == pytest.approx(float(total / 3))
-    by_sentence = auto_encoding_loss(total, labels, "sum_per_sentence")
-    assert float(by_sentence) == pytest.approx(float(total / 2))
-
-
-def test_nothing_masked_costs_nothing() -> None:
-    labels = torch.full((2, 3), IGNORED)
-    assert float(auto_encoding_loss(torch.zeros(()), labels)) == 0

@@ -42,7 +42,6 @@ def slow_loss(
     bank: torch.Tensor,
     dropped: torch.Tensor,
     normalize: bool = True,
-    exclude_other_positives: bool = True,
 ) -> torch.Tensor:
     """The same, pair by pair, as the equation reads."""
 
@@ -58,10 +57,7 @@ def slow_loss(
         for i in own:
             below = f(vectors[c], vectors[i])
             for k, column in enumerate(columns):
-                friend = k in own
-                if k in (c, i) or (friend and exclude_other_positives):
-                    continue
-                if friend or not dropped[c, k]:
+                if k != c and k not in own and not dropped[c, k]:
                     below = below + f(vectors[c], column)
             losses.append(-torch.log(f(vectors[c], vectors[i]) / below))
         if losses:
@@ -86,27 +82,24 @@ def test_all_vectors_equal(bank: int, expected: float) -> None:
 
 def test_two_positives_by_hand() -> None:
     # Rows 0, 1, 2 belong together, row 3 stands alone; all cosines are 0. Each anchor has one
-    # negative left, so ln 2; with the printed denominator the other positive stays, so ln 3.
+    # negative left, so ln 2.
     vectors = torch.eye(4, dtype=torch.float64)
     positives = torch.zeros(4, 4, dtype=torch.bool)
     positives[:3, :3] = ~torch.eye(3, dtype=torch.bool)
     assert float(ccp_loss(vectors, positives, 1.0)) == pytest.approx(math.log(2))
-    printed = ccp_loss(vectors, positives, 1.0, exclude_other_positives=False)
-    assert float(printed) == pytest.approx(math.log(3))
 
 
 @pytest.mark.parametrize("normalize", [True, False])
-@pytest.mark.parametrize("exclude", [True, False])
-def test_the_slow_twin_agrees_and_so_do_the_gradients(normalize: bool, exclude: bool) -> None:
+def test_the_slow_twin_agrees_and_so_do_the_gradients(normalize: bool) -> None:
     torch.manual_seed(0)
     vectors = torch.randn(8, 6, dtype=torch.float64, requires_grad=True)
     bank = torch.randn(5, 6, dtype=torch.float64)
     placed = rows([1, 1, 2, 3, 1, 1, 2, 3], [0, 2, 5, 1, 1, 9, 6, 3])
     stored = rows([1, 2, 4, 4, 1], [1, 20, 0, 1, 30])
-    positives, dropped = ccp_masks(placed, stored, 4, exclude_other_positives=exclude)
+    positives, dropped = ccp_masks(placed, stored, 4)
     assert positives.sum(dim=1).max() > 1  # several positives, and a row without
     assert (positives.sum(dim=1) == 0).any()
-    options: dict[str, Any] = {"normalize": normalize, "exclude_other_positives": exclude}
+    options: dict[str, Any] = {"normalize": normalize}
     fast = ccp_loss(vectors, positives, 0.7, bank=bank, dropped=dropped, **options)
     slow = slow_loss(vectors, positives, 0.7, bank, dropped, **options)
     assert float(fast.detach()) == pytest.approx(float(slow.detach()), rel=1e-12)
@@ -185,14 +178,7 @@ def test_no_window_reaches_into_another_document() -> None:
 def test_the_bank_rows_of_the_same_document_are_left_out() -> None:
     batch = rows([1, 2, 1, 2], [0, 0, 1, 1])
     bank = rows([1, 1, 3], [2, 50, 0])  # near, far, foreign
-
-    def to_bank(**options: bool) -> list[bool]:
-        return ccp_masks(batch, bank, 5, **options)[1][0, 4:].tolist()
-
-    assert to_bank() == [True, True, False]
-    assert to_bank(same_doc_negatives=True) == [True, False, False]
-    assert to_bank(exclude_other_positives=False) == [False, True, False]
-    assert to_bank(same_doc_negatives=True, exclude_other_positives=False) == [False] * 3
+    assert ccp_masks(batch, bank, 5)[1][0, 4:].tolist() == [True, True, False]
 
 
 def test_what_the_bank_holds_of_the_same_document_does_not_change_the_loss() -> None:
@@ -210,19 +196,8 @@ def test_what_the_bank_holds_of_the_same_document_does_not_change_the_loss() -> 
 
 def test_equal_texts_are_never_negatives() -> None:
     batch = rows([1, 2, 1, 2], [0, 0, 1, 1], texts=[7, 8, 9, 7])
-    _, dropped = ccp_masks(batch, rows([5], [0], texts=[9]), 2, same_doc_negatives=True)
+    _, dropped = ccp_masks(batch, rows([5], [0], texts=[9]), 2)
     assert dropped[0, 3]
     assert dropped[3, 0]
     assert dropped[2, 4]
     assert not dropped[1, 4]
-
-
-def test_cross_looks_at_the_other_side_and_the_bank_only() -> None:
-    batch = rows([1, 2, 1, 2], [0, 0, 1, 1])
-    positives, dropped = ccp_masks(batch, rows([9], [0]), 5, cross=True)
-    assert torch.equal(positives, partners(2))
-    assert dropped[:2, :2].all()
-    assert dropped[2:, 2:4].all()
-    assert not dropped[:, 4].any()
-    same = ccp_loss(torch.ones(4, 3), positives, 0.1, bank=torch.ones(1, 3), dropped=dropped)
-    assert float(same) == pytest.approx(math.log(3))  # positive, one other context, one of the bank

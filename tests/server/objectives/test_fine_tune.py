@@ -11,10 +11,8 @@ import numpy as np
 import pytest
 import torch
 
-from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.corpus.groups import Group
 from pocketquery.server.modeling import SentenceEncoder
-from pocketquery.server.objectives import build_objective
 from pocketquery.server.objectives.fine_tune import (
     FineTune,
     FineTuneConfig,
@@ -54,14 +52,6 @@ def test_the_cross_entropy_by_hand_leaves_out_other_answers_but_never_the_own() 
     assert float(found) == pytest.approx((first + second) / 2, abs=1e-6)
     everything = torch.ones(2, 4, dtype=torch.bool)
     assert float(passage_cross_entropy(SCORES, torch.tensor([0, 2]), everything)) == 0
-
-
-def test_gradients_are_the_numerical_ones() -> None:
-    scores = SCORES.double().requires_grad_()
-    own = torch.tensor([0, 2])
-    mask = torch.tensor([[0, 1, 1, 0], [1, 0, 0, 1]], dtype=torch.bool)
-    assert torch.autograd.gradcheck(lambda s: pairwise_loss(s, own, mask), (scores,))
-    assert torch.autograd.gradcheck(lambda s: passage_cross_entropy(s, own, mask), (scores,))
 
 
 def test_negatives_are_drawn_anew_and_never_the_positive() -> None:
@@ -129,20 +119,6 @@ def test_the_loss_is_the_slow_twins(loss: str) -> None:
     assert 0 <= float(found.stats["first"]) <= 1
 
 
-@pytest.mark.parametrize("loss", ["ranknet", "info_nce"])
-def test_neither_the_order_of_the_examples_nor_padding_matters(loss: str) -> None:
-    encoder = bert_teacher()
-    objective = FineTune(encoder, FineTuneConfig(loss=loss))
-    batch = objective.collate(EXAMPLES, np.random.default_rng(0))
-    reverse = objective.collate(EXAMPLES[::-1], np.random.default_rng(0))
-    wide = dict(batch)
-    for name in ("query_ids", "query_mask", "passage_ids", "passage_mask"):
-        wide[name] = torch.nn.functional.pad(batch[name], (0, 7))
-    with torch.no_grad():
-        losses = [float(objective.loss(encoder, x).total) for x in (batch, reverse, wide)]
-    assert losses == pytest.approx(losses[:1] * 3, abs=1e-4)
-
-
 def triples() -> list[Triple]:
     """A query shares a word with its passage; its negatives share the other words of it."""
     rows = []
@@ -199,28 +175,3 @@ def test_it_learns_and_a_resumed_run_is_the_same_to_the_bit(loss: str, tmp_path:
     again.load_state_dict(weights)
     resumed.load_state_dict(moments)
     assert train(again, FineTune(again, objective.config), resumed, range(40, 43)) == expected
-
-
-def test_it_has_nothing_of_its_own_to_ship() -> None:
-    assert not list(FineTune(bert_teacher()).parameters())
-
-
-@pytest.mark.parametrize(
-    ("options", "match"),
-    [
-        ({"loss": "hinge"}, "loss"),
-        ({"negatives": 0}, "negatives"),
-        ({"loss": "info_nce", "negatives": -1}, "negatives"),
-        ({"temperature": 0.0}, "temperature"),
-        ({"query_length": 2}, "query_length"),
-        ({"max_length": 3}, "max_length"),
-    ],
-)
-def test_impossible_settings_are_refused(options: dict[str, Any], match: str) -> None:
-    with pytest.raises(InvalidInputError, match=match):
-        FineTuneConfig(**options)
-
-
-def test_it_is_built_by_name_from_text() -> None:
-    objective = build_objective("fine_tune", bert_teacher(), {"loss": "info_nce", "negatives": "0"})
-    assert objective.config == FineTuneConfig(loss="info_nce", negatives=0)

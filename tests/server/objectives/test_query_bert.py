@@ -15,7 +15,6 @@ from torch import nn
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.corpus.groups import Group
 from pocketquery.server.modeling import SentenceEncoder
-from pocketquery.server.objectives import build_objective
 from pocketquery.server.objectives.objective import Batch
 from pocketquery.server.objectives.query_bert import QueryBert, QueryBertConfig
 from pocketquery.server.objectives.shared.byol import byol_loss
@@ -90,19 +89,6 @@ def test_the_loss_is_that_of_the_networks_run_one_by_one() -> None:
     assert found.parts["byol"] is found.total
 
 
-def test_more_padding_changes_no_loss() -> None:
-    for projector_input in ("groups", "tokens"):
-        encoder, objective = tiny(projector_input=projector_input)
-        batch = batch_of(objective)
-        wide = {
-            name: nn.functional.pad(batch[name], (0, 7)) for name in ("input_ids", "attention_mask")
-        }
-        before = objective.loss(encoder, batch).total
-        torch.testing.assert_close(
-            objective.loss(encoder, batch | wide).total, before, atol=1e-5, rtol=1e-5
-        )
-
-
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_targets_have_no_gradient_and_are_not_trained(framework: str) -> None:
     encoder, objective = tiny(framework=framework)
@@ -140,9 +126,8 @@ def project_all(
     return torch.stack([objective.projector(h) for h in encoder.pooled(ids, mask).chunk(4)])
 
 
-@pytest.mark.parametrize(("reverse", "rows"), [(0.0, 32), (0.1, 64)])
-def test_the_target_sees_views_one_and_two_once(reverse: float, rows: int) -> None:
-    encoder, objective = tiny(reverse_weight=reverse)
+def test_the_target_sees_views_one_and_two_once() -> None:
+    encoder, objective = tiny()
     assert objective.target is not None
     batch, seen = batch_of(objective), []
     objective.target.encoder.backbone.register_forward_pre_hook(
@@ -150,11 +135,11 @@ def test_the_target_sees_views_one_and_two_once(reverse: float, rows: int) -> No
     )
     objective.loss(encoder, batch)
     assert len(seen) == 1
-    assert torch.equal(seen[0], batch["input_ids"][:rows])
+    assert torch.equal(seen[0], batch["input_ids"][:32])
 
 
 def test_a_target_without_momentum_becomes_the_new_online_network() -> None:
-    encoder, objective = tiny(momentum=0.0, momentum_schedule="constant")
+    encoder, objective = tiny(momentum=0.0)
     assert objective.target is not None
     before = copy.deepcopy(encoder.state_dict())
     steps(encoder, objective, torch.optim.AdamW(trained(encoder, objective), lr=1e-3), range(1))
@@ -177,17 +162,8 @@ def test_the_momentum_is_the_schedules() -> None:
     torch.testing.assert_close(moved, torch.full_like(moved, 0.05), atol=1e-5, rtol=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("options", "moves"),
-    [
-        ({"target_update": "frozen"}, [0, 0, 0, 0, 0]),
-        ({"target_update": "hard", "target_every": 3}, [0, 0, 1, 0, 0]),
-    ],
-)
-def test_without_ema_the_target_is_copied_or_stays(
-    options: dict[str, Any], moves: list[int]
-) -> None:
-    encoder, objective = tiny(framework="bsl_noema", **options)
+def test_without_ema_the_target_is_copied_now_and_then() -> None:
+    encoder, objective = tiny(framework="bsl_noema", target_every=3)
     assert objective.target is not None
     optimizer, found = torch.optim.AdamW(trained(encoder, objective), lr=1e-3), []
     for step in range(5):
@@ -195,37 +171,7 @@ def test_without_ema_the_target_is_copied_or_stays(
         steps(encoder, objective, optimizer, range(step, step + 1))
         after = objective.target.parameters()
         found.append(int(any(not torch.equal(a, b) for a, b in zip(before, after, strict=True))))
-    assert found == moves
-
-
-def test_the_targets_dropout_is_a_switch_that_outer_calls_do_not_turn() -> None:
-    for dropout in (True, False):
-        encoder = bert_teacher(layers=1, width=32).train()
-        objective = QueryBert(encoder, QueryBertConfig(target_dropout=dropout)).train()
-        assert objective.target is not None
-        objective.eval()
-        objective.train()
-        batch = batch_of(objective)
-        ids, mask = batch["input_ids"][:32], batch["attention_mask"][:32]
-        one, other = (objective.target.encoder.pooled(ids, mask) for _ in range(2))
-        assert torch.equal(one, other) is not dropout
-
-
-@pytest.mark.parametrize("framework", FRAMEWORKS)
-@pytest.mark.parametrize("projector_norm", ["batch", "running"])
-def test_a_resumed_run_has_the_same_next_losses(framework: str, projector_norm: str) -> None:
-    options = {"framework": framework, "target_every": 2, "projector_norm": projector_norm}
-    encoder, objective = tiny(**options)
-    optimizer = torch.optim.AdamW(trained(encoder, objective), lr=1e-3)
-    steps(encoder, objective, optimizer, range(3))
-    saved = copy.deepcopy([m.state_dict() for m in (encoder, objective, optimizer)])
-    expected = steps(encoder, objective, optimizer, range(3, 8))
-    again, anew = tiny(**options)
-    resumed = torch.optim.AdamW(trained(again, anew), lr=1e-3)
-    parts: list[Any] = [again, anew, resumed]
-    for part, state in zip(parts, saved, strict=True):
-        part.load_state_dict(state)
-    assert steps(again, anew, resumed, range(3, 8)) == expected
+    assert found == [0, 0, 1, 0, 0]
 
 
 def test_tokens_that_were_added_since_reach_no_row_of_the_target() -> None:
@@ -250,22 +196,15 @@ def test_tokens_that_were_added_since_reach_no_row_of_the_target() -> None:
 
 
 def test_projections_can_be_looked_at_apart_from_what_ships() -> None:
-    for projector_input in ("groups", "tokens"):
-        encoder, objective = tiny(projector_input=projector_input, projection=16)
-        batch = batch_of(objective)
-        objective.loss(encoder, batch)
-        encoder.eval()
-        objective.eval()
-        ids, mask = batch["input_ids"], batch["attention_mask"]
-        found = objective.project(encoder, ids, mask)
-        assert found.shape == (64, 16)
-        torch.testing.assert_close(objective.project(encoder, ids[:1], mask[:1]), found[:1])
-
-
-def test_what_ships_is_the_encoder_as_it_is() -> None:
     encoder, objective = tiny()
-    assert objective.export(encoder) is encoder
-    assert encoder.head is None
+    batch = batch_of(objective)
+    objective.loss(encoder, batch)
+    encoder.eval()
+    objective.eval()
+    ids, mask = batch["input_ids"], batch["attention_mask"]
+    found = objective.project(encoder, ids, mask)
+    assert found.shape == (64, 32)
+    torch.testing.assert_close(objective.project(encoder, ids[:1], mask[:1]), found[:1])
 
 
 def test_unchanged_views_are_counted_by_augmenter() -> None:
@@ -282,53 +221,9 @@ def test_an_augmenter_that_leaves_too_many_queries_as_they_were_is_alarming() ->
     assert objective.alarms(figures | {"identity_dropout_view": 1.0}) == ["identity_typo"]
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"projector": "mlp", "projection": 16},
-        {"projector": "none", "projection": 16},
-        {"projector": "none"},
-        {"projector_input": "tokens", "attention_heads": 2, "projection": 16},
-        {"projector_norm": "layer", "predictor_norm": "none", "groups": 4, "attention_heads": 2},
-        {"views": "all_regular"},
-        {"views": "clean_noisy", "framework": "simsiam"},
-        {"reverse_weight": 0.1},
-        {"framework": "simsiam", "reverse_weight": 0.1, "stop_gradient": False},
-    ],
-)
-def test_every_switch_trains(options: dict[str, Any]) -> None:
-    encoder, objective = tiny(**options)
-    optimizer = torch.optim.AdamW(trained(encoder, objective), lr=1e-3)
-    losses = steps(encoder, objective, optimizer, range(2))
-    assert losses[0] != losses[1]
-    assert all(-1 <= loss <= 1 for loss in losses)
-
-
-def test_the_registry_builds_it_from_text() -> None:
-    options = {"stop_gradient": "false", "framework": "simsiam", "momentum": "0.5"}
-    objective = build_objective("query_bert", bert_teacher(layers=1, width=32), options)
-    assert isinstance(objective, QueryBert)
-    assert objective.config.stop_gradient is False
-    assert objective.target is None
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"framework": "byol"}, "expected one of bsl, bsl_noema, simsiam"),
-        ({"projector": "deep"}, "expected one of attention, mlp, none"),
-        ({"views": "two"}, "expected one of all_directional"),
-        ({"momentum": 1.5}, "expected a number from 0 to 1"),
-        ({"predictor_lr_mult": 0.0}, "predictor_lr_mult is 0.0, expected a number above 0"),
-        ({"target_every": 0}, "target_every is 0, expected a whole number from 1"),
-        ({"reverse_weight": 0.1, "views": "light"}, "or no reverse_weight"),
-        ({"stop_gradient": False}, 'expected the framework "simsiam"'),
-        ({"groups": 5}, "no multiple of 5 groups"),
-    ],
-)
-def test_settings_that_make_no_sense_are_refused(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvalidInputError, match=message):
-        QueryBert(bert_teacher(layers=1, width=32), QueryBertConfig(**options))
+def test_groups_divide_the_width() -> None:
+    with pytest.raises(InvalidInputError, match="no multiple of 5 groups"):
+        QueryBert(bert_teacher(layers=1, width=32), QueryBertConfig(groups=5))
 
 
 class _Bag(nn.Module):
@@ -346,12 +241,16 @@ class _Bag(nn.Module):
         return self.table
 
 
-def spread_after_training(steps: int, **options: Any) -> tuple[float, float]:
+def spread_after_training(
+    steps: int, *, predicts: bool = True, **options: Any
+) -> tuple[float, float]:
     """Loss and spread of the projections after training on pairs of bags of words."""
     torch.manual_seed(0)
     tokenizer = wordpiece_tokenizer()
     encoder = SentenceEncoder(_Bag(len(tokenizer), 64), tokenizer, max_length=48)
     objective = QueryBert(encoder, QueryBertConfig(projector="mlp", **options))
+    if not predicts:
+        objective.predictor = nn.Sequential()
     optimizer = torch.optim.AdamW(trained(encoder, objective), lr=1e-3)
     rng = random.Random(0)
     for step in range(steps):
@@ -368,17 +267,8 @@ def spread_after_training(steps: int, **options: Any) -> tuple[float, float]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"framework": "simsiam", "stop_gradient": False},
-        {"framework": "simsiam", "predictor": False},
-    ],
-)
-def test_without_an_asymmetry_the_loss_is_perfect_and_the_vectors_are_one(
-    options: dict[str, Any],
-) -> None:
-    loss, spread = spread_after_training(200, **options)
+def test_without_a_predictor_the_loss_is_perfect_and_the_vectors_are_one() -> None:
+    loss, spread = spread_after_training(200, framework="simsiam", predicts=False)
     assert loss < -0.95
     assert spread < 0.1
 
@@ -389,10 +279,3 @@ def test_with_all_asymmetries_the_vectors_stay_apart(options: dict[str, Any]) ->
     loss, spread = spread_after_training(200, **options)
     assert spread > 0.5
     assert loss < -0.5
-
-
-def test_the_loss_falls() -> None:
-    encoder, objective = tiny(framework="simsiam")
-    optimizer = torch.optim.AdamW(trained(encoder, objective), lr=3e-3)
-    losses = steps(encoder, objective, optimizer, range(30), 30)
-    assert np.mean(losses[-5:]) < np.mean(losses[:5]) - 0.2

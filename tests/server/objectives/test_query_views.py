@@ -14,9 +14,8 @@ QUERY = Group("q", ("how do i prune a young apple tree",), lang="en")
 PAIR = Group("p", ("how do i prune a tree", "pruning trees"))
 
 
-def views(scheme: str, **options: str) -> QueryViews:
-    light, heavy = augmenters_of("noise_case"), augmenters_of("shuffle")
-    return QueryViews(scheme, light, heavy, **options)  # type: ignore[arg-type]
+def views(scheme: str) -> QueryViews:
+    return QueryViews(scheme, augmenters_of("noise_case"), augmenters_of("shuffle"))
 
 
 def makers(scheme: str, seed: int = 0) -> list[str]:
@@ -28,7 +27,6 @@ def makers(scheme: str, seed: int = 0) -> list[str]:
 def test_every_scheme_draws_what_it_says() -> None:
     assert makers("all_directional") == ["noise_case", "noise_case", "shuffle", "shuffle"]
     assert makers("light") == ["noise_case", "noise_case"]
-    assert makers("clean_noisy") == ["dropout_view", "shuffle"]
     drawn = [tuple(makers("all_regular", seed)) for seed in range(200)]
     mixed = sum(pair in (("noise_case", "shuffle"), ("shuffle", "noise_case")) for pair in drawn)
     assert {len(pair) for pair in drawn} == {2}
@@ -36,16 +34,12 @@ def test_every_scheme_draws_what_it_says() -> None:
     assert len(set(drawn)) == 4
 
 
-def test_heavy_views_come_from_their_light_ones_or_from_the_query() -> None:
+def test_heavy_views_come_from_their_light_ones() -> None:
     drawn = views("all_directional").draw(QUERY, random.Random(1))
     assert drawn is not None
     for light, heavy in ((drawn[0], drawn[2]), (drawn[1], drawn[3])):
         assert sorted(light.text.split()) == sorted(heavy.text.split())
     assert any(view.text != view.text.lower() for view in drawn[2:])  # the light one's case
-    drawn = views("all_directional", heavy_source="original").draw(QUERY, random.Random(1))
-    assert drawn is not None
-    for heavy in drawn[2:]:
-        assert sorted(heavy.text.split()) == sorted(QUERY.texts[0].split())
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)

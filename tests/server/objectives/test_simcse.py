@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.corpus.groups import Group
 from pocketquery.server.modeling import SentenceEncoder
-from pocketquery.server.objectives import build_objective
 from pocketquery.server.objectives.shared.losses import cosines
 from pocketquery.server.objectives.simcse import SimCse, SimCseConfig
 from tests.tiny_models import bert_teacher, sentences
@@ -67,18 +65,6 @@ def test_the_loss_is_the_rows_alone() -> None:
     assert not torch.allclose(logits, logits.T, atol=1e-3)
 
 
-def test_padding_changes_nothing() -> None:
-    encoder = bert_teacher()
-    objective = build(encoder)
-    batch = objective.collate(sentences(4), RNG)
-    wider = {
-        name: torch.nn.functional.pad(batch[name], (0, 7))
-        for name in ("input_ids", "attention_mask")
-    }
-    totals = [float(objective.loss(encoder, b).total.detach()) for b in (batch, {**batch, **wider})]
-    assert totals[0] == pytest.approx(totals[1], abs=1e-6)
-
-
 def test_a_group_gives_one_of_its_texts_or_a_passage() -> None:
     group = Group("a", ("water", " ", "rock"))
     drawn = {build(bert_teacher()).draw(group, random.Random(seed)) for seed in range(20)}
@@ -87,31 +73,3 @@ def test_a_group_gives_one_of_its_texts_or_a_passage() -> None:
     assert whole.passages
     assert whole.draw(group, random.Random(0)) == "water rock"
     assert whole.draw(Group("b", ("",)), random.Random(0)) is None
-
-
-def test_the_head_is_left_out_of_what_ships() -> None:
-    encoder = bert_teacher()
-    assert build(encoder).export(encoder).head is None
-
-
-def test_the_loss_falls() -> None:
-    encoder = bert_teacher(layers=2, width=32).train()
-    objective = build(encoder)
-    optimizer = torch.optim.AdamW([*encoder.parameters(), *objective.parameters()], lr=1e-3)
-    losses = []
-    for step in range(40):
-        torch.manual_seed(step)
-        batch = objective.collate(sentences(32), np.random.default_rng(step))
-        loss = objective.loss(encoder, batch).total
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-        optimizer.zero_grad()
-        losses.append(float(loss.detach()))
-    assert np.mean(losses[-5:]) < 0.6 * np.mean(losses[:3])
-
-
-def test_bad_settings_are_refused() -> None:
-    with pytest.raises(InvalidInputError, match="temperature is 0"):
-        SimCseConfig(temperature=0)
-    with pytest.raises(InvalidInputError, match="unit is 'word'"):
-        build_objective("simcse", bert_teacher(), {"unit": "word"})

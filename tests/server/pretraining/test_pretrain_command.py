@@ -58,11 +58,11 @@ def test_from_raw_text_to_a_model_and_on_from_it(
     ]
     sessions.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     further = ["--init", base, "--sessions", str(sessions), "--documents", documents]
-    further += ["--objective", "contrastive=1,mlm=0.5", "--set", "contrastive.loss=ams"]
+    further += ["--objective", "contrastive=1,mlm=0.5", "--set", "contrastive.loss=info_nce"]
     further += ["--steps", "3", "--batch-size", "4", "--max-length", "32", "--json"]
     assert command(*further, "--output", str(tmp_path / "next")) == 0
     figures = json.loads(capsys.readouterr().out)
-    assert {"contrastive/ams", "mlm/mlm", "tokens_per_second"} <= set(figures["last"])
+    assert {"contrastive/info_nce", "mlm/mlm", "tokens_per_second"} <= set(figures["last"])
     assert SentenceEncoder.load(tmp_path / "next").max_length == 32
 
 
@@ -341,7 +341,7 @@ def test_the_user_of_sessions_may_be_named(
             command(*given, "--set", f"{objective}.user_role=shopper")
         part = taken.pop()
         drawn: Any = part.objective.draw(part.source[0], random.Random(0))
-        texts = (drawn.agent, drawn.user) if objective == "auto_mlm" else drawn.texts
+        texts = (drawn.agent, drawn.user) if objective == "auto_mlm" else drawn[1:]
         assert [text.startswith("hello") for text in texts] == [True, False]
         with pytest.raises(
             InvalidInputError, match=r'"buyer".*one of their 2 roles: shop, shopper'

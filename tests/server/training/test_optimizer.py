@@ -10,7 +10,6 @@ from torch import nn
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.objectives import build_objective
 from pocketquery.server.pretraining import PretrainingConfig
-from pocketquery.server.pretraining.loop import own_rates
 from pocketquery.server.training.optimizer import (
     make_optimizer,
     set_learning_rate,
@@ -65,30 +64,6 @@ def test_the_rate_rises_and_then_falls_or_stays(
     found = [set_learning_rate(optimizer, step, config, schedule) for step in range(5)]
     assert found == pytest.approx(rates)
     assert optimizer.param_groups[0]["lr"] == found[-1]
-
-
-@pytest.mark.parametrize(
-    ("fixed", "rates"), [(False, [1.0, 2.0, 1.5, 1.0, 0.5]), (True, [2.0, 2.0, 2.0, 2.0, 2.0])]
-)
-def test_a_predictor_may_learn_faster_and_without_decay(fixed: bool, rates: list[float]) -> None:
-    encoder = make_encoder()
-    options = {"predictor_lr_mult": 2.0, "predictor_fixed_lr": fixed}
-    objective = build_objective("query_bert", encoder, options)
-    config = replace(CONFIG, steps=5, warmup=0.4, learning_rate=1.0)
-    optimizer = make_optimizer(
-        trained_parameters([encoder, objective]), config, own_rates([objective])
-    )
-    its_own = {id(parameter) for parameter in objective.get_submodule("predictor").parameters()}
-    found = []
-    for step in range(5):
-        set_learning_rate(optimizer, step, config)
-        by_rate: dict[float, set[int]] = {}
-        for group in optimizer.param_groups:
-            by_rate.setdefault(group["lr"], set()).update(id(p) for p in group["params"])
-        (rate,) = (rate for rate, members in by_rate.items() if members & its_own)
-        assert by_rate[rate] == its_own
-        found.append(rate)
-    assert found == pytest.approx(rates)
 
 
 @pytest.mark.parametrize(

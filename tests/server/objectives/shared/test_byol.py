@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from pocketquery.export.training_step import losses as training_losses
-from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.objectives.shared.byol import (
     byol_loss,
     momentum_at,
@@ -45,17 +44,6 @@ def test_four_views_are_the_mean_of_their_parts() -> None:
     assert byol_loss(same, same[:2]).item() == pytest.approx(-1)
 
 
-def test_the_reverse_direction_takes_its_share_from_the_heavy_terms() -> None:
-    q, z = rows(4, 3, 8), rows(4, 3, 8, seed=1)
-    light = d(q[0], z[1]) + d(q[1], z[0])
-    heavy = d(q[2], z[0]) + d(q[3], z[1])
-    reverse = d(q[0], z[2]) + d(q[1], z[3])
-    expected = (light + 0.9 * heavy + 0.1 * reverse) / 4
-    torch.testing.assert_close(byol_loss(q, z, 0.1), expected)
-    same = rows(1, 3, 8).expand(4, 3, 8)
-    assert byol_loss(same, same, 0.3).item() == pytest.approx(-1)
-
-
 def test_exchanging_the_views_with_their_heavy_ones_changes_nothing() -> None:
     q, z = rows(4, 3, 8), rows(2, 3, 8, seed=1)
     torch.testing.assert_close(byol_loss(q, z), byol_loss(q[[1, 0, 3, 2]], z[[1, 0]]))
@@ -76,7 +64,7 @@ def test_heavy_views_get_a_gradient_and_are_no_targets() -> None:
 
 def test_the_gradient_is_right() -> None:
     q, z = rows(4, 2, 5).requires_grad_(True), rows(4, 2, 5, seed=1).requires_grad_(True)
-    assert torch.autograd.gradcheck(lambda q, z: byol_loss(q, z, 0.3), (q, z))
+    assert torch.autograd.gradcheck(lambda q, z: byol_loss(q, z), (q, z))
 
 
 def test_the_device_has_the_same_loss() -> None:
@@ -141,6 +129,3 @@ def test_the_cosine_rises_to_one() -> None:
     assert values[50] == pytest.approx(0.95)
     assert values[100] == pytest.approx(1)
     assert values == sorted(values)
-    assert momentum_at(70, 100, 0.9, "constant") == 0.9
-    with pytest.raises(InvalidInputError, match="cosine, constant"):
-        momentum_at(0, 1, 0.9, "linear")

@@ -17,7 +17,6 @@ from pocketquery.server.corpus.groups import Group
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.objectives import build_objective
 from pocketquery.server.objectives.shared.losses import (
-    additive_margin_softmax,
     cosines,
     dots,
     info_nce,
@@ -113,15 +112,6 @@ def test_the_hinge_leaves_false_negatives_out() -> None:
     assert float(margin_in_batch(torch.full((4, 4), 0.7), 0.1, dropped)) == pytest.approx(0.25)
 
 
-def test_the_additive_margin_lowers_the_positive_only() -> None:
-    scores = cosines(drawn(5), drawn(5, seed=1))
-    without = additive_margin_softmax(scores, 0.0, 20.0)
-    assert float(without) == pytest.approx(slow_info_nce(20 * scores), rel=1e-5)
-    lowered = scores - 0.3 * torch.eye(5)
-    by_hand = slow_info_nce(20 * lowered)
-    assert float(additive_margin_softmax(scores, 0.3, 20.0)) == pytest.approx(by_hand, rel=1e-5)
-
-
 def test_ranknet_by_hand() -> None:
     loss = ranknet(torch.tensor([1.0]), torch.tensor([[0.0, 2.0]]))
     expected = (math.log1p(math.exp(-1)) + math.log1p(math.exp(1))) / 2
@@ -206,7 +196,6 @@ DROPPED = torch.tensor([[0, 1, 0, 0], [0, 0, 0, 0], [0, 0, 0, 1], [1, 0, 0, 0]],
             a, b, 0.3, negatives=EXTRA, dropped=torch.cat([DROPPED, ~DROPPED], 1), symmetric=False
         ),
         lambda a, b: margin_in_batch(cosines(a, b), 0.4, DROPPED),
-        lambda a, b: additive_margin_softmax(cosines(a, b), 0.3, 5.0, DROPPED),
         lambda a, b: ranknet(dots(a, b)[:, 0], dots(a, b)[:, 1:]),
     ],
 )

@@ -11,7 +11,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.objectives.shared.span_masking import (
     hide_spans,
@@ -34,14 +33,6 @@ def test_the_hump_and_its_mean() -> None:
     assert float(found @ np.arange(1, 11)) == pytest.approx(3.79510, abs=5e-6)
 
 
-def test_geometric_lengths_have_the_same_mean_and_twice_the_ones() -> None:
-    found = length_probabilities("geometric")
-    assert float(found @ np.arange(1, 11)) == pytest.approx(3.79710, abs=5e-6)
-    assert found[0] == pytest.approx(0.224, abs=5e-4)
-    by_hand = [0.2 * 0.8 ** (k - 1) for k in range(1, 11)]
-    assert found == pytest.approx([p / sum(by_hand) for p in by_hand])
-
-
 def test_draws_follow_the_probabilities() -> None:
     """Chi-square of 100,000 draws: 9 degrees of freedom, 27.9 is the 0.999 quantile."""
     rng = np.random.default_rng(0)
@@ -51,19 +42,6 @@ def test_draws_follow_the_probabilities() -> None:
     seen = np.bincount(drawn, minlength=11)[1:]
     assert len(drawn) == pytest.approx(100_000, rel=0.01)
     assert float(((seen - expected) ** 2 / expected).sum()) < 27.9
-
-
-@pytest.mark.parametrize(
-    ("kind", "ones", "mean"), [("hump", 0.2349, 2.324), ("geometric", 0.349, 2.06)]
-)
-def test_at_twenty_tokens_single_tokens_are_rarer_than_with_geometric_lengths(
-    kind: str, ones: float, mean: float
-) -> None:
-    rng = np.random.default_rng(1)
-    drawn = [span_lengths(3, length_probabilities(kind), rng) for _ in range(20_000)]
-    lengths = np.concatenate(drawn)
-    assert (lengths == 1).mean() == pytest.approx(ones, abs=0.01)
-    assert lengths.mean() == pytest.approx(mean, abs=0.02)
 
 
 @pytest.mark.parametrize("tokens", range(128))
@@ -103,11 +81,6 @@ def test_the_truncated_span_is_not_always_the_last() -> None:
     only[2] = 1  # threes, so that a budget of 7 is 3, 3, 1
     first = [int(span_lengths(7, only, rng)[0]) for _ in range(300)]
     assert 0.23 < np.mean(np.array(first) == 1) < 0.43
-
-
-def test_an_unknown_distribution_is_refused() -> None:
-    with pytest.raises(InvalidInputError, match="'flat', expected one of hump"):
-        length_probabilities("flat")
 
 
 SENTINELS = tuple(range(1000, 1040))

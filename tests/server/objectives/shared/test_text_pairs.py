@@ -56,12 +56,6 @@ def test_any_turn_of_the_agent_goes_with_any_of_the_user() -> None:
     assert draws(SESSION) == {(user, agent) for user in users for agent in agents}
 
 
-def test_adjacent_pairs_leave_out_those_that_do_not_follow_one_another() -> None:
-    assert draws(SESSION) - draws(SESSION, adjacent=True) == {
-        ("hello my coupon is gone", "see  here")
-    }
-
-
 def test_a_title_goes_with_a_sentence_of_its_body() -> None:
     document = Group("d", ("title", "one", "two"), title=True)
     assert draws(document) == {("title", "one"), ("title", "two")}
