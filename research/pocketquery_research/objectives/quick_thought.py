@@ -8,13 +8,14 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 import torch
 from torch import nn
 
-from pocketquery.sdk.validation import check_fields, whole
+from pocketquery.sdk.settings.declaration import Settings
+from pocketquery.sdk.validation import whole
 from pocketquery.server.corpus.groups import Group, Kind
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.objectives.objective import Batch, LossParts, Objective, tokenize, with_head
@@ -30,21 +31,12 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class QuickThoughtConfig:
-    """Settings of :class:`QuickThought`.
+class QuickThoughtConfig(Settings):
+    """Settings of :class:`QuickThought`."""
 
-    Attributes:
-        run: consecutive texts of a group.
-        distance: of the farthest neighbour.
-        max_length: tokens of a text, specials included.
-    """
-
-    run: int = 4
-    distance: int = 1
-    max_length: int = 64
-
-    def __post_init__(self) -> None:
-        check_fields(self, run=whole(2), distance=whole(), max_length=whole(4))
+    run: Annotated[int, whole(2), "consecutive texts of a group"] = 4
+    distance: Annotated[int, whole(), "of the farthest neighbour"] = 1
+    max_length: Annotated[int, whole(4), "tokens of a text, specials included"] = 64
 
 
 class Run(NamedTuple):
