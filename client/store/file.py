@@ -18,7 +18,6 @@ import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from pocketquery.client.store.limits import LIMITS_TABLES
 from pocketquery.sdk.errors import ArtifactError, InvalidInputError
 from pocketquery.sdk.files import remove_file
 from pocketquery.sdk.sqlite_file import SqliteKind, error_code, identity, transaction
@@ -51,18 +50,17 @@ _TABLES = (
     number INTEGER PRIMARY KEY, query TEXT NOT NULL, shown TEXT NOT NULL, opened TEXT,
     age REAL NOT NULL, time REAL, size INTEGER NOT NULL
 )""",
-)
-# In tables of their own, which stores of earlier releases get when they are opened; so is limits.
-_MARKS = """
-CREATE TABLE IF NOT EXISTS marks (
+    """CREATE TABLE marks (
     one INTEGER PRIMARY KEY CHECK (one = 1), epoch TEXT NOT NULL, origin REAL, landed REAL
-);
-"""
-_MADE = """
-CREATE TABLE IF NOT EXISTS made (
+)""",
+    """CREATE TABLE made (
     one INTEGER PRIMARY KEY CHECK (one = 1), written INTEGER NOT NULL, age REAL NOT NULL
-);
-"""
+)""",
+    """CREATE TABLE limits (
+    one INTEGER PRIMARY KEY CHECK (one = 1), max_rows INTEGER, max_bytes INTEGER, max_age REAL
+)""",
+    "INSERT INTO limits VALUES (1, NULL, NULL, NULL)",
+)
 _MADE_OF_QUERIES = (ROUNDS, SECURE)
 _SIBLINGS = ("-journal", "-wal", "-shm")
 
@@ -272,13 +270,8 @@ def _connect(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA temp_store = MEMORY")
         with transaction(connection):
             _KIND.prepare(connection, path, _TABLES)
-            connection.execute(_MARKS)
-            connection.execute(_MADE)
-            for statement in LIMITS_TABLES:
-                connection.execute(statement)
             connection.execute(
-                "INSERT OR IGNORE INTO marks SELECT 1, ?, seen - age, NULL FROM state",
-                (new_epoch(),),
+                "INSERT OR IGNORE INTO marks VALUES (1, ?, NULL, NULL)", (new_epoch(),)
             )
     except BaseException:
         connection.close()

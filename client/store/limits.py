@@ -11,13 +11,7 @@ from pocketquery.client.store.expiry import DAY
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.validation import check_count
 
-__all__ = ["LIMITS_TABLES", "GivenLimits", "StoreLimits", "read_limits", "write_limits"]
-
-LIMITS_TABLES = (
-    "CREATE TABLE IF NOT EXISTS limits (one INTEGER PRIMARY KEY CHECK (one = 1),"
-    " max_rows INTEGER, max_bytes INTEGER, max_age REAL)",
-    "INSERT OR IGNORE INTO limits VALUES (1, NULL, NULL, NULL)",
-)
+__all__ = ["GivenLimits", "StoreLimits", "read_limits", "write_limits"]
 
 
 @dataclass(frozen=True)

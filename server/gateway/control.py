@@ -16,12 +16,15 @@ The other end is control_client.py.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import ExceptionHandler
 
 from pocketquery.sdk.errors import PocketQueryError
 from pocketquery.server.federation.cohorts.announced_release import AnnouncedRelease
@@ -39,51 +42,25 @@ _LONGEST_WAIT = 60.0
 def control_app(gateway: Gateway) -> Starlette:
     """What the gateway's own user may ask."""
 
+    server = gateway.server
+
     async def begin(request: Request) -> Response:
-        try:
-            asked = CohortOffer.from_bytes(await request.body())
-            begun = await gateway.server.begin(asked)
-        except Problem as problem:
-            return problem.response()
-        except PocketQueryError as error:
-            return Problem(400, "offer", str(error)).response()
+        begun = await server.begin(CohortOffer.from_bytes(await request.body()))
         return Response(status_code=201 if begun else 200)
 
     async def answer(request: Request) -> Response:
-        try:
-            found = await gateway.server.answer(request.path_params["digest"], _wait(request))
-        except Problem as problem:
-            return problem.response()
-        return _found(found)
+        return _ready(await server.answer(request.path_params["digest"], _wait(request)))
 
     async def begin_stage(request: Request) -> Response:
-        try:
-            bundle = StageBundle.from_bytes(await request.body())
-            begun = await gateway.server.begin_stage(bundle)
-        except Problem as problem:
-            return problem.response()
-        except PocketQueryError as error:
-            return Problem(400, "stage", str(error)).response()
+        begun = await server.begin_stage(StageBundle.from_bytes(await request.body()))
         return Response(status_code=201 if begun else 200)
 
     async def replies(request: Request) -> Response:
-        last = request.query_params.get("last") == "1"
-        try:
-            found = await gateway.server.stage_replies(
-                request.path_params["digest"], _wait(request), last=last
-            )
-        except Problem as problem:
-            return problem.response()
-        return _found(found)
+        digest, last = request.path_params["digest"], request.query_params.get("last") == "1"
+        return _ready(await server.stage_replies(digest, _wait(request), last=last))
 
     async def announce(request: Request) -> Response:
-        try:
-            announced = AnnouncedRelease.from_bytes(await request.body())
-            await gateway.server.announce(announced)
-        except Problem as problem:
-            return problem.response()
-        except PocketQueryError as error:
-            return Problem(400, "release", str(error)).response()
+        await server.announce(AnnouncedRelease.from_bytes(await request.body()))
         return Response(status_code=204)
 
     return Starlette(
@@ -94,15 +71,24 @@ def control_app(gateway: Gateway) -> Starlette:
             Route("/stage/{digest}", replies, methods=["GET"]),
             Route("/release", announce, methods=["PUT"]),
             *_watching(gateway),
-        ]
+        ],
+        exception_handlers=_HANDLERS,
     )
+
+
+async def _problem(request: Request, error: Exception) -> Response:
+    problem = error if isinstance(error, Problem) else Problem(400, "body", str(error))
+    return problem.response()
+
+
+_HANDLERS: Mapping[Any, ExceptionHandler] = {Problem: _problem, PocketQueryError: _problem}
 
 
 def _wait(request: Request) -> float:
     return min(_LONGEST_WAIT, float(request.query_params.get("wait", "0")))
 
 
-def _found(data: bytes | None) -> Response:
+def _ready(data: bytes | None) -> Response:
     if data is None:
         return Response(status_code=202)
     return Response(data, media_type="application/octet-stream")
@@ -111,15 +97,12 @@ def _found(data: bytes | None) -> Response:
 def watching_app(gateway: Gateway) -> Starlette:
     """Health and metrics alone."""
     entrance = Middleware(Entrance, gateway=gateway, watches=True)
-    return Starlette(routes=_watching(gateway), middleware=[entrance])
+    return Starlette(routes=_watching(gateway), middleware=[entrance], exception_handlers=_HANDLERS)
 
 
 def _watching(gateway: Gateway) -> list[Route]:
     async def health(request: Request) -> Response:
-        try:
-            await gateway.health()
-        except Problem as problem:
-            return problem.response()
+        await gateway.health()
         return Response(json.dumps({"status": "ok"}), media_type="application/json")
 
     async def metrics(request: Request) -> Response:

@@ -153,26 +153,6 @@ def test_an_epoch_ends_with_erasing_and_with_nothing_else(
     assert len(set(epochs)) == 5
 
 
-def test_a_store_of_an_earlier_release_is_read_on(path: Path, clock: Clock) -> None:
-    with QueryStore.open(path, clock=clock) as store:
-        store.give_consent()
-        store.add("knit")
-    with sqlite3.connect(path) as connection:
-        for table in ("marks", "limits"):
-            connection.execute(f"DROP TABLE {table}")
-    connection.close()
-    clock.now += DAY
-    with QueryStore.open(path, clock=clock) as store:
-        assert queries(store) == ["knit"]
-        epoch = store.epoch
-        for days in (89.5, 1, 1, 1):
-            clock.now += days * DAY
-            store.add("purl")
-        assert "knit" not in queries(store)
-    with QueryStore.open(path, clock=clock) as store:
-        assert store.epoch == epoch
-
-
 def test_erasing_takes_what_was_kept_between_rounds_along(store: QueryStore, path: Path) -> None:
     rounds, half = (path.with_name(name) for name in (ROUNDS, f".{ROUNDS}.0123abcd.tmp"))
     for erase in (
