@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, get_args
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any, Literal
 
 from pocketquery.client.training.monitors import MonitorLimits
 from pocketquery.client.training.step import Hyperparameters
@@ -12,7 +12,9 @@ from pocketquery.client.views.augmenter_choice import choose
 from pocketquery.client.views.augmenters import Augmenter
 from pocketquery.client.views.views import ViewPlan
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.sdk.validation import check_fields, number, one_of, whole
+from pocketquery.sdk.settings.common import Share
+from pocketquery.sdk.settings.declaration import Settings
+from pocketquery.sdk.validation import number, whole
 
 __all__ = ["ClientInit", "LocalConfig"]
 
@@ -20,107 +22,80 @@ ClientInit = Literal["global", "ema"]
 
 _HYBRID = ("hybrid_loss_weight", "hybrid_candidates", "hybrid_sharpness", "hybrid_mistyped")
 _MOST_VIEWS = 32
-# Far beyond what is of use, and no more work or memory than a device has.
-_RULES = {
-    "steps": whole(1, 10_000),
-    "batch_size": whole(1, 1024),
-    "nearest_prototypes": whole(1, 1024),
-    "random_prototypes": whole(0, 1024),
-    "hybrid_candidates": whole(2, 1000),
-    "learning_rate": number(most=10, above=0),
-    "temperature": number(1e-3, 10),
-    "epsilon": number(1e-12, 1),
-    "anchor_weight": number(0, 1000),
-    "opened_loss_weight": number(0, 1000),
-    "hybrid_loss_weight": number(0, 1000),
-    "hybrid_sharpness": number(1e-3, 10),
-    "hybrid_mistyped": number(0, 1),
-    "weight_decay": number(0, 10),
-    "ema_rate": number(0, 1),
-    "beta1": number(0, 0.999999),
-    "beta2": number(0, 0.999999),
-    "typo_rate": number(0, 1),
-    "proximal": number(0, 1),
-    "init_scale": number(0, 1e6),
-    "client_init": one_of(*get_args(ClientInit)),
-}
 
 
 @dataclass(frozen=True)
-class LocalConfig:
-    """One round's settings on the device.
+class LocalConfig(Settings):
+    """One round's settings on the device; ranges are far beyond what is of use, and no more work or
+    memory than a device has.
 
-    Attributes:
-        steps: optimiser steps.
-        batch_size: queries a step; fewer where the device has fewer.
-        learning_rate: AdamW's.
-        temperature: of the softmax over prototypes, and over shown results.
-        nearest_prototypes: nearest documents of each query to compare it with.
-        random_prototypes: documents drawn from the rest, anew each step.
-        anchor_weight: of the pull to the shipped encoder's vector of the clean query. Below 1,
-            queries typed well lose what mistyped ones gain where the encoder never saw noise.
-        ema_rate: the target network keeps this share of itself each step.
-        heavy_views: names of the augmenters a noisy view is made by, one of them drawn for each;
-            see :mod:`pocketquery.client.views.augmenter_choice`.
-        light_views: the same for the light views, which four-view ``byol`` alone has.
-        typo_rate: share of the letters that ``"typo"`` mistypes.
-        opened_loss_weight: of the opened result against the others shown; 0 is off, 1 is on.
-        hybrid_loss_weight: of the ranking of the device's own index by words and meaning together,
-            as teacher of the ranking by meaning; 0 is off, 1 is on. Not beside
-            ``opened_loss_weight``: a training step has one place for what is to be found. It needs
-            an index; vectors alone have no words.
-        hybrid_candidates: the hybrid's best documents that are ranked; as many random ones beside
-            them.
-        hybrid_sharpness: temperature of the hybrid's scores: the lower, the more its first document
-            counts.
-        hybrid_mistyped: of this share of the queries, drawn anew each step, the noisy view is
-            taught the hybrid ranking in the place of the clean one, and the anchor left out (0 to
-            1). The views of ``byol`` predict one another and keep their places.
-        proximal: after each step the shared tensors go back this share of the way to where the
-            round began (0 to 1). FedProx's term, decoupled from the loss as AdamW decouples
-            decay, so that Adam's scaling does not undo it.
-        client_init: ``"global"`` starts from the release; ``"ema"`` from a mix of it and the
-            device's own last result, the more of its own the further apart they are (Zhuang et
-            al., "Divergence-aware Federated Self-Supervised Learning", equation 3).
-        init_scale: that paper's lambda: the share kept is ``min(1, init_scale * distance)``.
-        weight_decay: AdamW's. Off by default: every device would shrink the adapter a little,
-            whatever it saw.
-        beta1: AdamW's.
-        beta2: AdamW's.
-        epsilon: AdamW's.
-        limits: when the run is ended, see :mod:`pocketquery.client.training.monitors`.
+    ``anchor_weight``: below 1, queries typed well lose what mistyped ones gain where the encoder
+    never saw noise. ``hybrid_loss_weight``: the device's own index ranks by words and meaning
+    together, which teaches the ranking by meaning; not beside ``opened_loss_weight``, for a
+    training step has one place for what is to be found. Of the share ``hybrid_mistyped`` of the
+    queries, drawn anew each step, the noisy view is taught that ranking in the place of the clean
+    one, and the anchor left out; the views of ``byol`` predict one another and keep their places.
+
+    ``proximal`` is FedProx's term, decoupled from the loss as AdamW decouples decay, so that Adam's
+    scaling does not undo it. ``client_init`` "ema" starts from a mix of the release and the
+    device's own last result, the more of its own the further apart they are: the share kept is
+    ``min(1, init_scale * distance)`` (Zhuang et al., "Divergence-aware Federated Self-Supervised
+    Learning", equation 3). ``weight_decay`` is off by default: every device would shrink the
+    adapter a little, whatever it saw.
 
     Raises:
         InvalidInputError: a value out of range; names it.
     """
 
-    steps: int = 10
-    batch_size: int = 16
-    learning_rate: float = 1e-3
-    temperature: float = 0.05
-    nearest_prototypes: int = 50
-    random_prototypes: int = 50
-    anchor_weight: float = 5.0
-    ema_rate: float = 0.99
-    heavy_views: Sequence[str] = ("typo",)
-    light_views: Sequence[str] = ("dropout_view", "noise_case")
-    typo_rate: float = 0.08
-    opened_loss_weight: float = 0.0
-    hybrid_loss_weight: float = 0.0
-    hybrid_candidates: int = 50
-    hybrid_sharpness: float = 0.1
-    hybrid_mistyped: float = 0.5
-    proximal: float = 0.0
-    client_init: ClientInit = "global"
-    init_scale: float = 1.0
-    weight_decay: float = 0.0
-    beta1: float = 0.9
-    beta2: float = 0.999
-    epsilon: float = 1e-8
-    limits: MonitorLimits = field(default_factory=MonitorLimits)
+    steps: Annotated[int, whole(1, 10_000), "training steps on a device"] = 10
+    batch_size: Annotated[
+        int, whole(1, 1024), "queries a step; fewer where the device has fewer"
+    ] = 16
+    learning_rate: Annotated[float, number(most=10, above=0), "on the device"] = 1e-3
+    temperature: Annotated[
+        float, number(1e-3, 10), "of the softmax over prototypes, and over shown results"
+    ] = 0.05
+    nearest_prototypes: Annotated[
+        int, whole(1, 1024), "nearest documents of each query to compare it with"
+    ] = 50
+    random_prototypes: Annotated[
+        int, whole(0, 1024), "documents drawn from the rest, anew each step"
+    ] = 50
+    anchor_weight: Annotated[float, number(0, 1000), "of the pull to the shipped encoder"] = 5.0
+    ema_rate: Annotated[Share, "of itself that the target network keeps each step"] = 0.99
+    heavy_views: Annotated[
+        tuple[str, ...], "augmenters of noisy views, see client/views/augmenter_choice.py"
+    ] = ("typo",)
+    light_views: Annotated[
+        tuple[str, ...], "of the light views, which four-view byol alone has"
+    ] = ("dropout_view", "noise_case")
+    typo_rate: Annotated[Share, "share of letters mistyped in the noisy view"] = 0.08
+    opened_loss_weight: Annotated[
+        float, number(0, 1000), "of opened results; 0 is off, 1 is on"
+    ] = 0.0
+    hybrid_loss_weight: Annotated[
+        float, number(0, 1000), "of the index's hybrid ranking; 1 is on"
+    ] = 0.0
+    hybrid_candidates: Annotated[
+        int, whole(2, 1000), "the hybrid's best documents that are ranked; as many random ones too"
+    ] = 50
+    hybrid_sharpness: Annotated[
+        float, number(1e-3, 10), "of the hybrid's scores: the lower, the more its first one counts"
+    ] = 0.1
+    hybrid_mistyped: Annotated[Share, "share of queries taught it as mistyped"] = 0.5
+    proximal: Annotated[Share, "FedProx: share of the way back after each step"] = 0.0
+    client_init: Annotated[ClientInit, "global, or ema (FedEMA)"] = "global"
+    init_scale: Annotated[float, number(0, 1e6), "lambda of FedEMA"] = 1.0
+    weight_decay: Annotated[float, number(0, 10), "AdamW's"] = 0.0
+    beta1: Annotated[float, number(0, 0.999999), "AdamW's"] = 0.9
+    beta2: Annotated[float, number(0, 0.999999), "AdamW's"] = 0.999
+    epsilon: Annotated[float, number(1e-12, 1), "AdamW's"] = 1e-8
+    limits: Annotated[MonitorLimits, "that end the run, see client/training/monitors.py"] = (
+        MonitorLimits()
+    )
 
     def __post_init__(self) -> None:
-        check_fields(self, **_RULES)
+        super().__post_init__()
         if not isinstance(self.limits, MonitorLimits):
             raise InvalidInputError(f"limits is {self.limits!r}, expected MonitorLimits(...)")
         if self.opened_loss_weight and self.hybrid_loss_weight:

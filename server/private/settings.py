@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pocketquery.client.local_config import LocalConfig
 from pocketquery.client.private.binding import NoiseMode
@@ -19,7 +19,8 @@ from pocketquery.client.private.keys import federation_id
 from pocketquery.client.private.noise import counted_on
 from pocketquery.client.private.rules import SURVIVING_PERCENT, DeviceRules
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.sdk.validation import Rule, check_fields, number, one_of, whole
+from pocketquery.sdk.settings.declaration import Settings
+from pocketquery.sdk.validation import Rule, number, whole
 
 if TYPE_CHECKING:
     from pocketquery.server.private.budget import Season
@@ -33,73 +34,55 @@ _SEASON = re.compile(r"[!-~]{1,64}")
 
 
 @dataclass(frozen=True)
-class SecureSettings:
+class SecureSettings(Settings):
     """The settings of rounds in which the server learns sums over groups of devices alone.
 
-    Attributes:
-        federation: a name, or an id of 32 hexadecimal digits: what the devices' certificates are
-            signed for.
-        enrolment: the public key of the authority that signed them, 64 hexadecimal digits; not
-            the server's own. A certificate of another's would spoil its neighbours' round.
-        neighbours: of a device, in the ring that masks are dealt along; a group of fewer is
-            complete.
-        least: devices in a group; with fewer that are ready, the round is skipped. It gives way to
-            100 where noise is added.
-        largest_group: as which the devices' own rule lets a group count, at most, where there is
-            noise; of a larger one no more devices' noise is counted on.
-        groups: devices are dealt to so many groups, each one secure sum.
-        stage_deadline: seconds that each of the four stages after training may take.
-        rest: rounds between two in which the same device takes part.
-        privacy: "off"; "devices": they add discrete Gaussian noise before they mask.
-        noise_multiplier: standard deviation of the sum's noise over a device's sensitivity.
-        season: its name, told to devices: their ledgers count by it, and allow a new one or not.
-        participations: how often a device takes part in a season, at most.
-        season_rounds: how many rounds a season has.
-        epsilon, delta: what a season may spend, at most; rounds stop before they would pass it.
-        range: largest size of one value of a change; 0: 1.25 x steps x learning rate.
+    ``enrolment`` is not the server's own key: a certificate of another's would spoil its
+    neighbours' round. A group of fewer devices than ``neighbours`` is a complete graph; with fewer
+    than ``least`` that are ready the round is skipped. Of a group above ``largest_group``, which is
+    the devices' own rule, no more devices' noise is counted on. Devices' ledgers count by
+    ``season``. Rounds stop before they would pass ``epsilon``.
 
     Raises:
         InvalidInputError: a setting is out of its range.
     """
 
-    federation: str = ""
-    enrolment: str = ""
-    neighbours: int = 84
-    least: int = 20
-    largest_group: int = DeviceRules.largest_group
-    groups: int = 1
-    stage_deadline: float = 120.0
-    rest: int = 8
-    privacy: NoiseMode = "off"
-    noise_multiplier: float = 2.4
-    season: str = "1"
-    participations: int = 1
-    season_rounds: int = 10
-    epsilon: float = 4.0
-    delta: float = 1e-6
-    range: float = 0.0
+    federation: Annotated[
+        str, _FEDERATION_RULE, "secure: the name or id that devices are enrolled for"
+    ] = ""
+    enrolment: Annotated[
+        str,
+        _ENROLMENT_RULE,
+        "secure: public key of the authority that enrols devices, or its PEM",
+    ] = ""
+    neighbours: Annotated[int, whole(2), "secure: devices that one shares masks with"] = 84
+    least: Annotated[int, whole(2), "secure: devices in a group; 100 with noise"] = 20
+    largest_group: Annotated[int, whole(2), "privacy: the devices' largest-group"] = (
+        DeviceRules.largest_group
+    )
+    groups: Annotated[int, whole(), "secure: sums a round; robust means need 5 or more"] = 1
+    stage_deadline: Annotated[
+        float, number(above=0), "secure: seconds of a stage after training"
+    ] = 120.0
+    rest: Annotated[int, whole(), "secure: rounds before a device takes part again"] = 8
+    privacy: Annotated[NoiseMode, "secure: noise: off, or devices: they add it"] = "off"
+    noise_multiplier: Annotated[float, number(above=0), "privacy: noise over sensitivity"] = 2.4
+    season: Annotated[
+        str, _SEASON_RULE, "privacy: name of the season; a new one is a new budget"
+    ] = "1"
+    participations: Annotated[int, whole(), "privacy: of a device in a season, at most"] = 1
+    season_rounds: Annotated[int, whole(), "privacy: rounds of a season"] = 10
+    epsilon: Annotated[float, number(above=0), "privacy: what a season may spend"] = 4.0
+    delta: Annotated[
+        float, number(above=0, below=1), "privacy: the delta that epsilon is told at"
+    ] = 1e-6
+    range: Annotated[float, number(0), "secure: largest value; 0: 1.25 x steps x learning rate"] = (
+        0.0
+    )
 
     def __post_init__(self) -> None:
         """Check each setting, and those that depend on each other."""
-        check_fields(
-            self,
-            federation=_FEDERATION_RULE,
-            enrolment=_ENROLMENT_RULE,
-            neighbours=whole(2),
-            least=whole(2),
-            largest_group=whole(2),
-            groups=whole(),
-            stage_deadline=number(above=0),
-            rest=whole(),
-            privacy=one_of(*get_args(NoiseMode)),
-            noise_multiplier=number(above=0),
-            season=_SEASON_RULE,
-            participations=whole(),
-            season_rounds=whole(),
-            epsilon=number(above=0),
-            delta=number(above=0, below=1),
-            range=number(0),
-        )
+        super().__post_init__()
         if self.neighbours % 2:
             raise InvalidInputError(
                 f"neighbours is {self.neighbours}, expected an even number: as many on either side "

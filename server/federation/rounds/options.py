@@ -7,13 +7,14 @@ check them.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pocketquery.client.local_config import LocalConfig
 from pocketquery.sdk.bundle.signature import public_key_bytes
 from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.settings.declaration import Part, declared
 from pocketquery.sdk.validation import check, one_of, whole
 from pocketquery.server.federation.rounds.server_optimizers import optimizer_from_dict
 from pocketquery.server.federation.rounds.settings import RoundSettings
@@ -53,57 +54,54 @@ _SWITCHES = {
     "buffered": ("mode", "set mode to buffered"),
 }
 
-_LOCAL = LocalConfig()
-_ROUND = RoundSettings()
-_SECURE = SecureSettings(federation="-", enrolment="0" * 64)
+# Which settings are options, and under which names.
+_ROUND = Part(
+    *("clients_per_round", "over_selection", "least_replies", "clip_norm", "weighting"),
+    *("largest_weight", "aggregation", "shards", "mode", "in_flight", "most_staleness"),
+    deadline_seconds="deadline",
+)
+_LOCAL = Part(
+    *("steps", "batch_size", "learning_rate", "anchor_weight", "hybrid_mistyped", "typo_rate"),
+    *("proximal", "client_init"),
+    opened_loss_weight="opened-weight",
+    hybrid_loss_weight="hybrid-weight",
+)
+_SECURE = Part(
+    *("federation", "enrolment", "stage_deadline", "rest", "privacy", "noise_multiplier"),
+    *("season", "participations", "season_rounds", "epsilon", "delta", "range"),
+    neighbours="secure-neighbours",
+    least="secure-least",
+    largest_group="secure-largest-group",
+    groups="secure-groups",
+)
+
+
+def _options(cls: type, part: Part) -> Iterator[Option]:
+    settings = {one.name: one for one in declared(cls)}
+    for field_name, name in part.options.items():
+        one = settings[field_name]
+        yield Option(name.replace("_", "-"), one.default, one.help)
+
 
 OPTIONS = (
     Option("rounds", 20, "how many rounds"),
-    Option("clients-per-round", _ROUND.clients_per_round, "valid replies wanted in a round"),
-    Option("over-selection", _ROUND.over_selection, "times as many devices are asked"),
-    Option("least-replies", _ROUND.least_replies, "with fewer valid replies a round is skipped"),
-    Option("deadline", _ROUND.deadline_seconds, "seconds after which replies are too late"),
-    Option("clip-norm", _ROUND.clip_norm, "largest L2 norm of a device's change"),
-    Option("weighting", _ROUND.weighting, "of devices: equal, or declared (by themselves)"),
-    Option("largest-weight", _ROUND.largest_weight, "largest weight a device may declare"),
-    Option("aggregation", _ROUND.aggregation, "mean, trimmed_mean or median (across shards)"),
-    Option("shards", _ROUND.shards, "running sums that updates are dealt to"),
-    Option("mode", _ROUND.mode, "synchronous, or buffered: a step as soon as updates are there"),
-    Option("in-flight", _ROUND.in_flight, "buffered: devices that train at once; 0: 4 x clients"),
-    Option("most-staleness", _ROUND.most_staleness, "buffered: releases an update may be behind"),
+    *_options(RoundSettings, _ROUND),
     Option("optimizer", "fedavg", "of the server: fedavg, fedavgm, fedadam or fedyogi"),
     Option("server-learning-rate", 1.0, "of the server's optimizer"),
-    Option("steps", _LOCAL.steps, "training steps on a device"),
-    Option("batch-size", _LOCAL.batch_size, "queries a step"),
-    Option("learning-rate", _LOCAL.learning_rate, "on the device"),
-    Option("anchor-weight", _LOCAL.anchor_weight, "of the pull to the shipped encoder"),
-    Option("opened-weight", _LOCAL.opened_loss_weight, "of opened results; 0 is off, 1 is on"),
-    Option("hybrid-weight", _LOCAL.hybrid_loss_weight, "of the index's hybrid ranking; 1 is on"),
-    Option("hybrid-mistyped", _LOCAL.hybrid_mistyped, "share of queries taught it as mistyped"),
-    Option("typo-rate", _LOCAL.typo_rate, "share of letters mistyped in the noisy view"),
-    Option("proximal", _LOCAL.proximal, "FedProx: share of the way back after each step"),
-    Option("client-init", _LOCAL.client_init, "global, or ema (FedEMA)"),
+    *_options(LocalConfig, _LOCAL),
     Option("compress", True, "updates in 8 bits with error feedback, not in float32"),
     Option("seed", 0, "of the choice of devices"),
     Option("gateways", 0, "nodes are gateways, so many of them; 0: nodes are devices"),
     Option("secure", "off", "on: the server learns masked sums alone (experimental)"),
-    Option("federation", "", "secure: the name or id that devices are enrolled for"),
-    Option("enrolment", "", "secure: public key of the authority that enrols devices, or its PEM"),
-    Option("secure-neighbours", _SECURE.neighbours, "secure: devices that one shares masks with"),
-    Option("secure-least", _SECURE.least, "secure: devices in a group; 100 with noise"),
-    Option("secure-largest-group", _SECURE.largest_group, "privacy: the devices' largest-group"),
-    Option("secure-groups", _SECURE.groups, "secure: sums a round; robust means need 5 or more"),
-    Option("stage-deadline", _SECURE.stage_deadline, "secure: seconds of a stage after training"),
-    Option("rest", _SECURE.rest, "secure: rounds before a device takes part again"),
-    Option("privacy", _SECURE.privacy, "secure: noise: off, or devices: they add it"),
-    Option("noise-multiplier", _SECURE.noise_multiplier, "privacy: noise over sensitivity"),
-    Option("season", _SECURE.season, "privacy: name of the season; a new one is a new budget"),
-    Option("participations", _SECURE.participations, "privacy: of a device in a season, at most"),
-    Option("season-rounds", _SECURE.season_rounds, "privacy: rounds of a season"),
-    Option("epsilon", _SECURE.epsilon, "privacy: what a season may spend"),
-    Option("delta", _SECURE.delta, "privacy: the delta that epsilon is told at"),
-    Option("range", _SECURE.range, "secure: largest value; 0: 1.25 x steps x learning rate"),
+    *_options(SecureSettings, _SECURE),
 )
+_DEFAULTS = {one.name: one.default for one in OPTIONS}
+
+
+def _chosen(part: Part, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of ``part`` by field, of all options by name."""
+    return {field: values[name.replace("_", "-")] for field, name in part.options.items()}
+
 
 # What has no meaning under masks, and why. At its default it is no wish.
 _REFUSED = {
@@ -146,33 +144,12 @@ class FederationOptions:
         """
         v = {one.name: _value(one, given.get(one.name, one.default)) for one in OPTIONS}
         optimizer = {"name": v["optimizer"], "learning_rate": v["server-learning-rate"]}
+        least = _least_replies(v["least-replies"], v["clients-per-round"])
         settings = RoundSettings(
-            clients_per_round=v["clients-per-round"],
-            over_selection=v["over-selection"],
-            least_replies=_least_replies(v["least-replies"], v["clients-per-round"]),
-            deadline_seconds=v["deadline"],
-            clip_norm=v["clip-norm"],
-            weighting=v["weighting"],
-            largest_weight=v["largest-weight"],
-            aggregation=v["aggregation"],
-            shards=v["shards"],
-            optimizer=optimizer_from_dict(optimizer),
-            mode=v["mode"],
-            in_flight=v["in-flight"],
-            most_staleness=v["most-staleness"],
+            **_chosen(_ROUND, v)
+            | {"optimizer": optimizer_from_dict(optimizer), "least_replies": least}
         )
-        local = LocalConfig(
-            steps=v["steps"],
-            batch_size=v["batch-size"],
-            learning_rate=v["learning-rate"],
-            anchor_weight=v["anchor-weight"],
-            opened_loss_weight=v["opened-weight"],
-            hybrid_loss_weight=v["hybrid-weight"],
-            hybrid_mistyped=v["hybrid-mistyped"],
-            typo_rate=v["typo-rate"],
-            proximal=v["proximal"],
-            client_init=v["client-init"],
-        )
+        local = LocalConfig(**_chosen(_LOCAL, v))
         if v["rounds"] < 1 or v["seed"] < 0:
             raise InvalidInputError(
                 f"found {v['rounds']} rounds and the seed {v['seed']}, expected at least one round "
@@ -197,29 +174,13 @@ class FederationOptions:
                 "certificates (64 hexadecimal digits, or a PEM file); see pocketquery enrol"
             )
         groups, aggregation = v["secure-groups"], self.settings.aggregation
-        if groups == 1 and aggregation == _ROUND.aggregation:
+        if groups == 1 and aggregation == RoundSettings.aggregation:
             aggregation = "mean"  # that default is for rounds with shards
         least = v["secure-least"]
-        if v["privacy"] != "off" and least == _SECURE.least:
+        if v["privacy"] != "off" and least == SecureSettings.least:
             least = LEAST_COHORT
-        secure = SecureSettings(
-            federation=v["federation"],
-            enrolment=public_key_bytes(v["enrolment"]).hex(),
-            neighbours=v["secure-neighbours"],
-            least=least,
-            largest_group=v["secure-largest-group"],
-            groups=groups,
-            stage_deadline=v["stage-deadline"],
-            rest=v["rest"],
-            privacy=v["privacy"],
-            noise_multiplier=v["noise-multiplier"],
-            season=v["season"],
-            participations=v["participations"],
-            season_rounds=v["season-rounds"],
-            epsilon=v["epsilon"],
-            delta=v["delta"],
-            range=v["range"],
-        )
+        enrolment = public_key_bytes(v["enrolment"]).hex()
+        secure = SecureSettings(**_chosen(_SECURE, v) | {"enrolment": enrolment, "least": least})
         if self.local.client_init != "global":
             raise InvalidInputError(
                 f"client-init is {self.local.client_init!r} with secure on, expected global: what "
@@ -266,9 +227,8 @@ def _check_switches(values: Mapping[str, Any]) -> None:
     Raises:
         InvalidInputError: an option is off its default while its switch is off.
     """
-    defaults = {one.name: one.default for one in OPTIONS}
     for one in OPTIONS:
-        found, off = values[one.name], defaults.get(one.switch)
+        found, off = values[one.name], _DEFAULTS.get(one.switch)
         if one.switch and values[one.switch] == off and found != one.default:
             raise InvalidInputError(
                 f"{one.name} is {found!r} with {one.switch} {off}, where it does nothing; "
@@ -278,7 +238,7 @@ def _check_switches(values: Mapping[str, Any]) -> None:
 
 def _least_replies(least: int, wanted: int) -> int:
     """``least``; its default is for rounds of many, and gives way to a round of few."""
-    return min(least, wanted) if least == _ROUND.least_replies else least
+    return min(least, wanted) if least == RoundSettings.least_replies else least
 
 
 def _value(option: Option, given: Any) -> Any:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Literal, get_args
+from dataclasses import asdict, dataclass, fields
+from typing import Annotated, Any, Literal
 
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.sdk.validation import check, check_fields, number, one_of, optional, plain, whole
+from pocketquery.sdk.settings.declaration import Settings
+from pocketquery.sdk.validation import check, number, plain, whole
 from pocketquery.server.federation.rounds.running_sum import fraction_bits
 from pocketquery.server.federation.rounds.server_optimizers import (
     FedAvg,
@@ -22,87 +23,72 @@ __all__ = ["RoundMode", "RoundSettings", "Weighting"]
 RoundMode = Literal["synchronous", "buffered"]
 Weighting = Literal["equal", "declared"]
 
-_WHOLE = ("clients_per_round", "least_replies", "shards", "remembered_rounds")
-_ABOVE_ZERO = ("deadline_seconds", "clip_norm", "largest_weight")
 _IN_FLIGHT = 4  # devices that train at once in buffered rounds, for each update of a step
 
 
 @dataclass(frozen=True)
-class RoundSettings:
+class RoundSettings(Settings):
     """The settings of a round.
 
-    Attributes:
-        clients_per_round: how many valid replies are wanted.
-        over_selection: how many times as many devices are asked, because some will not reply
-            (Bonawitz et al., "Towards Federated Learning at Scale: System Design", section 2).
-        least_replies: with fewer valid replies the round is skipped.
-        deadline_seconds: after so long, measured on a clock that cannot jump, replies are too late.
-        clip_norm: largest L2 norm of a change; the device clips, the server clips again. The
-            default leaves an honest change of ten steps as it is (0.90 to 1.18 were measured at a
-            learning rate of 1e-3) and lets nobody go much further.
-        norm_slack: a change longer than ``norm_slack * clip_norm`` is quarantined, for an honest
-            device's is within ``clip_norm`` up to rounding.
-        weighting: "equal": every accepted update counts alike. What an update says of its own
-            weight only its sender knows, and honest changes of equally many steps are equally long
-            whatever number of queries they were drawn from, so nothing is lost by not believing
-            it. "declared" believes it, up to ``largest_weight``: for fleets whose devices are all
-            one's own.
-        largest_weight: a device that declares more is quarantined.
-        aggregation: "mean", or across shards "trimmed_mean" or "median"; see shards.py.
-        shards: how many running sums the updates are dealt to.
-        shard_seed: keep it secret where ``aggregation`` is to withstand hostile devices: who knows
-            it can choose a nonce that leads to a shard of its choice. The ServerApp draws one at
-            each start; an open round keeps its own, in the journal.
-        trim: share of the shards left out at either end by "trimmed_mean".
-        optimizer: what makes the mean change a step.
-        remembered_rounds: for how many rounds accepted nonces are kept, to tell a replay.
-        largest_step: L2 norm of the server's step, which is shortened to it; None: any.
-        mode: "synchronous": a round asks its devices at once and ends with them; "buffered":
-            devices train all the time, and a round is over when ``clients_per_round`` updates are
-            there, from whichever release they began; see orchestration/buffer.py.
-        in_flight: of buffered rounds, how many devices train at once; 0: four times
-            ``clients_per_round``. They ask no more than that, so ``over_selection`` has no meaning.
-        most_staleness: of buffered rounds, how many releases an update may be behind.
+    More devices are asked than are wanted, because some will not reply (Bonawitz et al., "Towards
+    Federated Learning at Scale: System Design", section 2). A buffered round asks
+    ``clients_per_round`` and no more, and ends with as many updates, from whichever release they
+    began; see orchestration/buffered.py.
+
+    ``clip_norm`` leaves an honest change of ten steps as it is (0.90 to 1.18 were measured at a
+    learning rate of 1e-3) and lets nobody go much further; what is longer than ``norm_slack`` times
+    as much is quarantined.
+
+    What an update says of its own weight only its sender knows, and honest changes of equally many
+    steps are equally long whatever number of queries they were drawn from, so nothing is lost by
+    not believing it. "declared" believes it: for fleets whose devices are all one's own.
+
+    Keep ``shard_seed`` secret where ``aggregation`` is to withstand hostile devices: who knows it
+    can choose a nonce that leads to a shard of its choice. The ServerApp draws one at each start;
+    an open round keeps its own, in the journal.
 
     Raises:
         InvalidInputError: a setting is out of its range.
     """
 
-    clients_per_round: int = 20
-    over_selection: float = 1.25
-    least_replies: int = 5
-    deadline_seconds: float = 600.0
-    clip_norm: float = 1.25
-    norm_slack: float = 1.1
-    weighting: Weighting = "equal"
-    largest_weight: float = 256.0
-    aggregation: Aggregation = "median"
-    shards: int = 10
-    shard_seed: int = 0
-    trim: float = 0.1
-    optimizer: ServerOptimizer = field(default_factory=FedAvg)
-    remembered_rounds: int = 8
-    largest_step: float | None = None
-    mode: RoundMode = "synchronous"
-    in_flight: int = 0
-    most_staleness: int = 8
+    clients_per_round: Annotated[int, plain(whole()), "valid replies wanted in a round"] = 20
+    over_selection: Annotated[float, plain(number(1)), "times as many devices are asked"] = 1.25
+    least_replies: Annotated[int, plain(whole()), "with fewer valid replies a round is skipped"] = 5
+    deadline_seconds: Annotated[
+        float, plain(number(above=0)), "seconds after which replies are too late"
+    ] = 600.0
+    clip_norm: Annotated[float, plain(number(above=0)), "largest L2 norm of a device's change"] = (
+        1.25
+    )
+    norm_slack: Annotated[float, plain(number(1)), "times clip_norm that is quarantined"] = 1.1
+    weighting: Annotated[Weighting, "of devices: equal, or declared (by themselves)"] = "equal"
+    largest_weight: Annotated[
+        float, plain(number(above=0)), "largest weight a device may declare"
+    ] = 256.0
+    aggregation: Annotated[Aggregation, "mean, trimmed_mean or median (across shards)"] = "median"
+    shards: Annotated[int, plain(whole()), "running sums that updates are dealt to"] = 10
+    shard_seed: Annotated[int, plain(whole(-(2**63), 2**63 - 1)), "deals the updates"] = 0
+    trim: Annotated[
+        float, plain(number(0, below=0.5)), "share of the shards left out at either end"
+    ] = 0.1
+    optimizer: Annotated[ServerOptimizer, "makes the mean change a step"] = FedAvg()
+    remembered_rounds: Annotated[
+        int, plain(whole()), "for how many rounds accepted nonces are known, to tell a replay"
+    ] = 8
+    largest_step: Annotated[
+        float | None, plain(number(above=0)), "L2 norm that the server's step is shortened to"
+    ] = None
+    mode: Annotated[RoundMode, "synchronous, or buffered: a step as soon as updates are there"] = (
+        "synchronous"
+    )
+    in_flight: Annotated[
+        int, plain(whole(0)), "buffered: devices that train at once; 0: 4 x clients"
+    ] = 0
+    most_staleness: Annotated[int, "buffered: releases an update may be behind"] = 8
 
     def __post_init__(self) -> None:
         """Check each setting, and those that depend on each other."""
-        check_fields(
-            self,
-            **dict.fromkeys(_WHOLE, plain(whole())),
-            **dict.fromkeys(_ABOVE_ZERO, plain(number(above=0))),
-            largest_step=optional(plain(number(above=0))),
-            over_selection=plain(number(1)),
-            norm_slack=plain(number(1)),
-            trim=plain(number(0, below=0.5)),
-            shard_seed=plain(whole(-(2**63), 2**63 - 1)),
-            aggregation=one_of(*get_args(Aggregation)),
-            weighting=one_of(*get_args(Weighting)),
-            mode=one_of(*get_args(RoundMode)),
-            in_flight=plain(whole(0)),
-        )
+        super().__post_init__()
         least = 1 if self.aggregation == "mean" else LEAST_SHARDS
         check("least_replies", self.least_replies, whole(1, self.clients_per_round))
         check(f"shards, for {self.aggregation},", self.shards, whole(least))

@@ -122,7 +122,7 @@ def test_byol_asks_for_no_prototypes(encoder: sdk.Encoder, matrix: MatrixVectors
 def test_four_views_are_two_light_ones_and_a_heavy_one_of_each(
     encoder: sdk.Encoder, matrix: MatrixVectors
 ) -> None:
-    config = LocalConfig(typo_rate=1.0, light_views=["dropout_view"])
+    config = LocalConfig(typo_rate=1.0, light_views=("dropout_view",))
     batches = Batches(encoder, description("byol", 4), EXAMPLES, matrix, config)
     batch = batches.make(ROWS, np.random.default_rng(0))
     assert len(batch.online_ids) == 16
