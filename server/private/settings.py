@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pocketquery.client.local_config import LocalConfig
@@ -19,7 +19,7 @@ from pocketquery.client.private.keys import federation_id
 from pocketquery.client.private.noise import counted_on
 from pocketquery.client.private.rules import SURVIVING_PERCENT, DeviceRules
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.sdk.settings.declaration import Settings
+from pocketquery.sdk.settings.declaration import Settings, as_json, from_json
 from pocketquery.sdk.validation import Rule, number, whole
 
 if TYPE_CHECKING:
@@ -139,26 +139,17 @@ class SecureSettings(Settings):
         return self.range or value_range(local.steps, local.learning_rate)
 
     def to_dict(self) -> dict[str, Any]:
-        """The settings as JSON values; ``largest_group``, which files of before lack, where it is
-        not the default."""
-        body = asdict(self)
-        if self.largest_group == DeviceRules.largest_group:
-            del body["largest_group"]
-        return body
+        """The settings as JSON values."""
+        return as_json(self)
 
     @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> SecureSettings:
+    def from_dict(cls, values: Mapping[str, Any]) -> SecureSettings:
         """The settings :meth:`to_dict` described.
 
         Raises:
             InvalidInputError: an unknown setting, or one out of its range.
         """
-        if unknown := found.keys() - {one.name for one in fields(cls)}:
-            raise InvalidInputError(
-                f"found the secure settings {sorted(unknown)}, which this release does not know; "
-                "upgrade pocketquery"
-            )
-        return cls(**found)
+        return from_json(cls, values, "the settings of private rounds")
 
 
 _FEDERATION_RULE = Rule(

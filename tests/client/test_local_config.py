@@ -29,13 +29,13 @@ def test_the_scalars_of_a_step_are_the_configurations() -> None:
 
 
 def test_the_views_are_made_as_it_says() -> None:
-    config = LocalConfig(heavy_views=["typo", "word_drop"], typo_rate=0.25)
+    config = LocalConfig(heavy_views=("typo", "word_drop"), typo_rate=0.25)
     plan = config.view_plan(4)
     assert plan.views == 4
     assert [augmenter.name for augmenter in plan.heavy] == ["typo", "word_drop"]
     assert plan.heavy[0] == Typo(0.25)
     with pytest.raises(InvalidInputError, match="telepathy"):
-        LocalConfig(heavy_views=["telepathy"])
+        LocalConfig(heavy_views=("telepathy",))
 
 
 @pytest.mark.parametrize(

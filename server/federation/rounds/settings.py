@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any, Literal
 
-from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.sdk.settings.declaration import Settings
+from pocketquery.sdk.settings.declaration import Settings, from_json
 from pocketquery.sdk.validation import check, number, plain, whole
 from pocketquery.server.federation.rounds.running_sum import fraction_bits
 from pocketquery.server.federation.rounds.server_optimizers import (
@@ -132,19 +131,14 @@ class RoundSettings(Settings):
         return found
 
     @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> RoundSettings:
-        """The settings :meth:`to_dict` described; before it told the weighting, it was declared.
+    def from_dict(cls, values: Mapping[str, Any]) -> RoundSettings:
+        """The settings :meth:`to_dict` described.
 
         Raises:
             InvalidInputError: an unknown setting, or one out of its range.
         """
-        unknown = found.keys() - {one.name for one in fields(cls)}
-        if unknown:
-            raise InvalidInputError(
-                f"found the settings {sorted(unknown)}, which this release does not know; remove "
-                "them or upgrade pocketquery"
-            )
-        values: dict[str, Any] = {"weighting": "declared", **found}
-        if "optimizer" in values:
-            values["optimizer"] = optimizer_from_dict(values["optimizer"])
-        return cls(**values)
+        settings = {name: value for name, value in values.items() if name != "optimizer"}
+        read = from_json(cls, settings, "the settings of the rounds")
+        if "optimizer" not in values:
+            return read
+        return replace(read, optimizer=optimizer_from_dict(values["optimizer"]))

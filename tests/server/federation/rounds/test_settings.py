@@ -77,13 +77,6 @@ def test_settings_whose_sums_could_overflow_are_refused() -> None:
     assert RoundSettings(clients_per_round=10**6, largest_weight=1e6).bits() == 40
 
 
-def test_a_description_from_before_the_weighting_is_of_declared_weights() -> None:
-    """A journal may hold a round that an older release began: its sums are of such weights."""
-    described = RoundSettings(weighting="declared").to_dict()
-    del described["weighting"]
-    assert RoundSettings.from_dict(described) == RoundSettings(weighting="declared")
-
-
 def test_more_are_asked_than_wanted() -> None:
     assert RoundSettings(clients_per_round=10, over_selection=1.25).asked() == 13
 
