@@ -5,19 +5,22 @@ Whoever installs it beside pocketquery has the encoder by its name: ``sdk.load("
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.installed import DEFAULT
 from pocketquery.sdk.bundle.manifest import MANIFEST_FILE, MOST_MANIFEST_BYTES, SIGNATURE_FILE
 from pocketquery.sdk.bundle.writing import BUNDLE_FOLDER
-from pocketquery.sdk.commands import add_command, add_public_key, chosen_public_key
+from pocketquery.sdk.commands import chosen_public_key
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.folders import check_replaceable, replace_folder
+from pocketquery.sdk.settings.command_line import add_settings_command
+from pocketquery.sdk.settings.common import AsJson, PublicKey
+from pocketquery.sdk.settings.declaration import Option, Settings
 
 __all__ = ["CARD", "package", "write_package"]
 
@@ -73,22 +76,28 @@ encoder.encode("how do I get a refund")
 """
 
 
+@dataclass(frozen=True, kw_only=True)
+class PackageOptions(Settings):
+    """What ``pocketquery package`` takes."""
+
+    bundle: Annotated[str, "a folder or a zip"]
+    name: Annotated[str, "of the package and of the bundle in it: acme-search"]
+    output: Annotated[str, "the package's project folder", Option("FOLDER")]
+    version: Annotated[str, "of the package"] = "1.0"
+    public_key: PublicKey = None
+    json: AsJson = False
+
+
 def package(subparsers: Any) -> None:
     """Add ``pocketquery package`` to the shell's parsers."""
-    parser = add_command(
+    add_settings_command(
         subparsers,
         "package",
         "Make a Python package of a bundle, which pip installs and its name opens.",
         _EPILOG,
+        PackageOptions,
         _package,
     )
-    add = parser.add_argument
-    add("--bundle", required=True, help="a folder or a zip")
-    add("--name", required=True, help="of the package and of the bundle in it: acme-search")
-    add("--output", required=True, metavar="FOLDER", help="the package's project folder")
-    add("--version", default="1.0", help="of the package (default: 1.0)")
-    add_public_key(parser)
-    add("--json", action="store_true", help="print one JSON object")
 
 
 def write_package(
@@ -201,15 +210,13 @@ def _license_line(license: str) -> str:
         return ""
 
 
-def _package(arguments: argparse.Namespace) -> int:
-    bundle = Bundle.open(arguments.bundle, public_key=chosen_public_key(arguments))
-    written = write_package(
-        bundle, arguments.output, name=arguments.name, version=arguments.version
-    )
-    if arguments.json:
+def _package(options: PackageOptions) -> int:
+    bundle = Bundle.open(options.bundle, public_key=chosen_public_key(options))
+    written = write_package(bundle, options.output, name=options.name, version=options.version)
+    if options.json:
         print(json.dumps(written))
         return 0
-    print(f"{arguments.output}: {arguments.name} {arguments.version}, of {bundle.manifest.name}")
-    print(f"  install    pip install {arguments.output}")
-    print(f'  open       sdk.load("{arguments.name}")')
+    print(f"{options.output}: {options.name} {options.version}, of {bundle.manifest.name}")
+    print(f"  install    pip install {options.output}")
+    print(f'  open       sdk.load("{options.name}")')
     return 0

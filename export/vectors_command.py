@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import argparse
-import dataclasses
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 
-from pocketquery.sdk.commands import add_command, add_index_public_key, print_json
+from pocketquery.sdk.commands import print_json
 from pocketquery.sdk.errors import InvalidInputError
-
-if TYPE_CHECKING:
-    from pocketquery.export.postgres import VectorType
+from pocketquery.sdk.settings.command_line import add_settings_command
+from pocketquery.sdk.settings.common import AsJson, IndexPublicKey
+from pocketquery.sdk.settings.declaration import Option, Settings, as_json
 
 __all__ = ["vectors"]
 
 
-def vectors(subparsers: Any) -> None:
-    """Add ``pocketquery vectors`` to the shell's parsers."""
-    parser = add_command(
-        subparsers,
-        "vectors",
-        "Write an index's vectors for a server: Parquet, FAISS, Postgres, Qdrant.",
-        """\
+_EPILOG = """\
 examples:
   pocketquery vectors --index index --output vectors
   pocketquery vectors --index index --format faiss --output vectors --json
@@ -35,60 +28,76 @@ qdrant): what changed is written. A password belongs in PGPASSWORD or ~/.pgpass,
 QDRANT_API_KEY.
 The space goes along: the query encoder that searches the index searches these. A query's vector
 that is sent to a server tells it about what the query's text would: see docs/how-to/servers.md.
-""",
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class VectorsOptions(Settings):
+    """What ``pocketquery vectors`` takes."""
+
+    index: Annotated[str, "the index", Option("FOLDER")]
+    output: Annotated[
+        str | None, "of files; vectors there are replaced", Option("FOLDER", either="where")
+    ] = None
+    to: Annotated[str | None, "a URL, or libpq's words", Option("DATABASE", either="where")] = None
+    format: Annotated[
+        Literal["parquet", "faiss"] | None, "of the vectors' file (default: parquet)"
+    ] = None
+    table: Annotated[str | None, "beside --to: or collection (default: documents)"] = None
+    vector_type: Annotated[
+        Literal["halfvec", "vector"] | None, "beside --to: 2 bytes a value (default) or 4"
+    ] = None
+    index_public_key: IndexPublicKey = None
+    json: AsJson = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.to is None and (self.table or self.vector_type):
+            raise InvalidInputError("--table and --vector-type go with --to; leave them out")
+        if self.to is not None and self.format:
+            raise InvalidInputError(f"--format {self.format} goes with --output; leave it out")
+
+
+def vectors(subparsers: Any) -> None:
+    """Add ``pocketquery vectors`` to the shell's parsers."""
+    add_settings_command(
+        subparsers,
+        "vectors",
+        "Write an index's vectors for a server: Parquet, FAISS, Postgres, Qdrant.",
+        _EPILOG,
+        VectorsOptions,
         _vectors,
     )
-    parser.add_argument("--index", required=True, metavar="FOLDER", help="the index")
-    where = parser.add_mutually_exclusive_group(required=True)
-    where.add_argument("--output", metavar="FOLDER", help="of files; vectors there are replaced")
-    where.add_argument("--to", metavar="DATABASE", help="a URL, or libpq's words")
-    parser.add_argument(
-        "--format",
-        choices=("parquet", "faiss"),
-        help="of the vectors' file (default: parquet)",
-    )
-    parser.add_argument("--table", help="beside --to: or collection (default: documents)")
-    parser.add_argument(
-        "--vector-type",
-        choices=("halfvec", "vector"),
-        help="beside --to: 2 bytes a value (default) or 4",
-    )
-    add_index_public_key(parser)
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
-def _vectors(options: argparse.Namespace) -> int:
+def _vectors(options: VectorsOptions) -> int:
     if options.to is not None:
-        return _sync(options)
-    if options.table or options.vector_type:
-        raise InvalidInputError("--table and --vector-type go with --to; leave them out")
+        return _sync(options, options.to)
     from pocketquery.export.vectors import export_vectors
 
     report = export_vectors(
         options.index,
-        options.output,
+        options.output or "",
         format=options.format or "parquet",
         public_key=options.index_public_key,
     )
     if options.json:
-        print_json(dataclasses.asdict(report))
+        print_json(as_json(report))
         return 0
     print(f"{report.path}: {report.documents} vectors, {report.bytes / 1e6:.1f} MB")
     print(f"  space      {report.space_id}, {report.dimension} dimensions")
     return 0
 
 
-def _sync(options: argparse.Namespace) -> int:
-    if options.format:
-        raise InvalidInputError(f"--format {options.format} goes with --output; leave it out")
+def _sync(options: VectorsOptions, database: str) -> int:
     table = options.table or "documents"
-    vector_type: VectorType = options.vector_type or "halfvec"
-    if options.to.startswith(("http://", "https://")):
+    vector_type = options.vector_type or "halfvec"
+    if database.startswith(("http://", "https://")):
         from pocketquery.export.qdrant import sync_qdrant
 
         report = sync_qdrant(
             options.index,
-            options.to,
+            database,
             collection=table,
             datatype="float16" if vector_type == "halfvec" else "float32",
             public_key=options.index_public_key,
@@ -98,13 +107,13 @@ def _sync(options: argparse.Namespace) -> int:
 
         report = sync_postgres(
             options.index,
-            options.to,
+            database,
             table=table,
             vector_type=vector_type,
             public_key=options.index_public_key,
         )
     if options.json:
-        print_json(dataclasses.asdict(report))
+        print_json(as_json(report))
         return 0
     counts = f"{report.added} added, {report.changed} changed, {report.removed} removed"
     print(f"{report.table}: {report.documents} documents ({counts})")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pocketquery.sdk.commands import add_command
+from pocketquery.sdk.settings.command_line import add_settings_command
+from pocketquery.sdk.settings.declaration import Option, Settings
 
 __all__ = ["demo"]
 
@@ -22,31 +23,38 @@ demo/report.json. Nothing is downloaded. Run again, it reuses what is finished.
 """
 
 
+@dataclass(frozen=True, kw_only=True)
+class DemoOptions(Settings):
+    """What ``pocketquery demo`` takes."""
+
+    output: Annotated[str, "what it makes", Option("FOLDER")] = "demo"
+    json: Annotated[bool, "print the report as one JSON object"] = False
+
+
 def demo(subparsers: Any) -> None:
     """Add the sub-command to the shell's parsers."""
-    parser = add_command(
+    add_settings_command(
         subparsers,
         "demo",
         "Teacher, distillation, int8 export, index, evaluation and a few searches.",
         _EPILOG,
+        DemoOptions,
         _run,
     )
-    parser.add_argument("--output", default="demo", metavar="FOLDER", help="default: demo")
-    parser.add_argument("--json", action="store_true", help="print the report as one JSON object")
 
 
-def _run(arguments: argparse.Namespace) -> int:
+def _run(options: DemoOptions) -> int:
     # torch, onnx and matplotlib come with these: only when the command runs.
     from pocketquery.export.demo.journey import run_demo
     from pocketquery.export.demo.report import report_page, results_table, searches_text
     from pocketquery.sdk.files import write_atomic
 
-    output = Path(arguments.output)
+    output = Path(options.output)
     results = run_demo(output, say=_say, show_progress_bar=True)
     _say("6/6  Writing the report")
     write_atomic(output / "report.json", json.dumps(results.to_dict(), indent=2) + "\n")
     write_atomic(output / "report.html", report_page(results))
-    if arguments.json:
+    if options.json:
         print(json.dumps(results.to_dict()))
         return 0
     print(f"\n{results_table(results)}\n\nA few searches:{searches_text(results)}\n")

@@ -157,9 +157,7 @@ def test_every_option_of_secure_sums_arrives() -> None:
         )
 
 
-def test_the_largest_group_is_written_where_it_is_not_the_default() -> None:
-    """Simulations that were begun before there was one go on."""
-    assert "largest_group" not in FederationOptions.of(NOISY).to_dict()["secure"]
+def test_the_largest_group_has_two_devices_at_least() -> None:
     with pytest.raises(InvalidInputError, match="largest_group is 1"):
         FederationOptions.of({**NOISY, "secure-largest-group": 1})
 
