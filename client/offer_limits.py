@@ -8,10 +8,12 @@ figures). These limits keep a change from being about few queries; they do not m
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from typing import Annotated
 
 from pocketquery.client.local_config import LocalConfig
-from pocketquery.sdk.validation import check_fields, number, whole
+from pocketquery.sdk.settings.declaration import Settings
+from pocketquery.sdk.validation import number, whole
 
 __all__ = ["OfferLimits"]
 
@@ -19,51 +21,52 @@ _ANY = 1e30
 
 
 @dataclass(frozen=True)
-class OfferLimits:
+class OfferLimits(Settings):
     """The limits; an offer beyond one of them is declined.
-
-    Attributes:
-        least_queries: distinct queries that the whole training must see, of as many in the store;
-            for opened results to count, as many of those must have one that is still in the index.
-        least_steps: with fewer, the change is the last gradient.
-        most_steps: bounds the work too.
-        least_batch: queries a step.
-        most_repetitions: how often a query is shown on average, ``steps * batch / queries``.
-        largest_clip: L2 norm of the change.
-        largest_learning_rate: AdamW's.
-        largest_weight_decay: more of it forgets all steps but the last.
-        largest_proximal: the same.
-        largest_opened_weight: more of it shows the queries with opened results alone.
-        largest_hybrid_weight: more of it leaves the pull to the shipped encoder without effect.
-        least_typo_rate: share of letters mistyped where views are mistyped; above 0, heavy views
-            that may be the query itself are declined, too.
-        least_temperature: below, one query in doubt outweighs all others.
-        largest_drift: of the monitor, which is what stops a release made to react to few queries.
-        least_kept: of the monitors of rank and spread.
 
     Raises:
         InvalidInputError: a limit out of range.
     """
 
-    least_queries: int = 32
-    least_steps: int = 5
-    most_steps: int = 100
-    least_batch: int = 16
-    most_repetitions: int = 10
-    largest_clip: float = 2.0
-    largest_learning_rate: float = 0.01
-    largest_weight_decay: float = 0.1
-    largest_proximal: float = 0.1
-    largest_opened_weight: float = 1.0
-    largest_hybrid_weight: float = 1.0
-    least_typo_rate: float = 0.02
-    least_temperature: float = 0.02
-    largest_drift: float = 0.2
-    least_kept: float = 0.5
-
-    def __post_init__(self) -> None:
-        rules = {f.name: whole() if type(f.default) is int else number(0) for f in fields(self)}
-        check_fields(self, **rules)
+    least_queries: Annotated[
+        int,
+        whole(),
+        "distinct queries that the whole training must see, of as many in the store; for opened "
+        "results to count, as many of those must have one that is still in the index",
+    ] = 32
+    least_steps: Annotated[int, whole(), "with fewer, the change is the last gradient"] = 5
+    most_steps: Annotated[int, whole(), "bounds the work too"] = 100
+    least_batch: Annotated[int, whole(), "queries a step"] = 16
+    most_repetitions: Annotated[
+        int, whole(), "how often a query is shown on average, steps * batch / queries"
+    ] = 10
+    largest_clip: Annotated[float, number(0), "L2 norm of the change"] = 2.0
+    largest_learning_rate: Annotated[float, number(0), "AdamW's"] = 0.01
+    largest_weight_decay: Annotated[
+        float, number(0), "more of it forgets all steps but the last"
+    ] = 0.1
+    largest_proximal: Annotated[float, number(0), "the same"] = 0.1
+    largest_opened_weight: Annotated[
+        float, number(0), "more of it shows the queries with opened results alone"
+    ] = 1.0
+    largest_hybrid_weight: Annotated[
+        float, number(0), "more of it leaves the pull to the shipped encoder without effect"
+    ] = 1.0
+    least_typo_rate: Annotated[
+        float,
+        number(0),
+        "share of letters mistyped where views are mistyped; above 0, heavy views that may be "
+        "the query itself are declined, too",
+    ] = 0.02
+    least_temperature: Annotated[
+        float, number(0), "below, one query in doubt outweighs all others"
+    ] = 0.02
+    largest_drift: Annotated[
+        float,
+        number(0),
+        "of the monitor, which is what stops a release made to react to few queries",
+    ] = 0.2
+    least_kept: Annotated[float, number(0), "of the monitors of rank and spread"] = 0.5
 
     @classmethod
     def none(cls) -> OfferLimits:

@@ -11,12 +11,14 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
 
-from pocketquery.sdk.validation import Rule, check_fields, number, one_of, whole
+from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.settings.declaration import Settings
+from pocketquery.sdk.validation import number, whole
 from pocketquery.server.corpus.groups import Group, Kind
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.objectives.objective import Batch, LossParts, Objective, tokenize
@@ -34,34 +36,27 @@ class Triple(NamedTuple):
 
 
 @dataclass(frozen=True)
-class FineTuneConfig:
-    """Settings of :class:`FineTune`.
+class FineTuneConfig(Settings):
+    """Settings of :class:`FineTune`."""
 
-    Attributes:
-        loss: ``"ranknet"`` (each positive against its own negatives) or ``"info_nce"`` (against
-            every passage of the batch).
-        negatives: of a query, drawn anew every epoch from the mined ones; 7 in the paper.
-        temperature: the cosines are divided by it.
-        query_length: tokens of a query, specials included.
-        max_length: tokens of a passage, specials included.
-    """
-
-    loss: str = "ranknet"
-    negatives: int = 7
-    temperature: float = 0.05
-    query_length: int = 32
-    max_length: int = 128
+    loss: Annotated[
+        Literal["ranknet", "info_nce"],
+        '"ranknet" (each positive against its own negatives) or "info_nce" (against every '
+        "passage of the batch)",
+    ] = "ranknet"
+    negatives: Annotated[
+        int, whole(0), "of a query, drawn anew every epoch from the mined ones; 7 in the paper"
+    ] = 7
+    temperature: Annotated[float, number(above=0), "the cosines are divided by it"] = 0.05
+    query_length: Annotated[int, whole(4), "tokens of a query, specials included"] = 32
+    max_length: Annotated[int, whole(4), "tokens of a passage, specials included"] = 128
 
     def __post_init__(self) -> None:
-        least = 1 if self.loss == "ranknet" else 0
-        check_fields(
-            self,
-            loss=one_of("ranknet", "info_nce"),
-            negatives=Rule(whole(least).holds, f"a whole number from {least} with {self.loss}"),
-            temperature=number(above=0),
-            query_length=whole(4),
-            max_length=whole(4),
-        )
+        super().__post_init__()
+        if self.loss == "ranknet" and self.negatives < 1:
+            raise InvalidInputError(
+                f"negatives is {self.negatives}, expected a whole number from 1 with ranknet"
+            )
 
 
 def passage_cross_entropy(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -97,7 +97,7 @@ def test_a_passage_is_encoded_once_and_an_answer_is_no_negative() -> None:
 
 
 @pytest.mark.parametrize("loss", ["ranknet", "info_nce"])
-def test_the_loss_is_the_slow_twins(loss: str) -> None:
+def test_the_loss_is_the_slow_twins(loss: Literal["ranknet", "info_nce"]) -> None:
     encoder = bert_teacher(prompts={"query": "the ", "document": "of "})
     objective = FineTune(encoder, FineTuneConfig(loss=loss, temperature=0.2))
     with torch.no_grad():
@@ -156,7 +156,9 @@ def figures(encoder: SentenceEncoder, objective: FineTune) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("loss", ["ranknet", "info_nce"])
-def test_it_learns_and_a_resumed_run_is_the_same_to_the_bit(loss: str, tmp_path: Path) -> None:
+def test_it_learns_and_a_resumed_run_is_the_same_to_the_bit(
+    loss: Literal["ranknet", "info_nce"], tmp_path: Path
+) -> None:
     encoder = bert_teacher(layers=1, width=32)
     objective = FineTune(encoder, FineTuneConfig(loss=loss))
     optimizer = torch.optim.AdamW(encoder.parameters(), lr=3e-3)
