@@ -178,9 +178,9 @@ class Binding:
                 f"a round's binding has {len(data)} bytes, expected at most {_LONGEST}"
             )
         try:
-            found = json.loads(data.decode("ascii"), parse_constant=_refuse)
-            encoding, privacy = Encoding(**found["encoding"]), Privacy(**found["privacy"])
-            values: dict[str, Any] = found | {"encoding": encoding, "privacy": privacy}
+            fields = json.loads(data.decode("ascii"), parse_constant=_refuse)
+            encoding, privacy = Encoding(**fields["encoding"]), Privacy(**fields["privacy"])
+            values: dict[str, Any] = fields | {"encoding": encoding, "privacy": privacy}
             if (protocol := values.pop("protocol")) != PROTOCOL:
                 raise InvalidInputError(f"the protocol is {protocol!r:.80}")
             for name in ("federation", "nonce", "ring_seed"):

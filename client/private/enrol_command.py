@@ -230,7 +230,7 @@ def _budget(options: argparse.Namespace) -> int:
 
     check("delta", options.delta, number(above=0, below=1))
     accounts = Ledger(Path(options.state) / LEDGER).accounts()
-    found = {
+    figures = {
         federation: {
             "season": one.season,
             "seasons": one.seasons,
@@ -243,19 +243,19 @@ def _budget(options: argparse.Namespace) -> int:
         for federation, one in accounts.items()
     }
     if options.json:
-        print(json.dumps({"federations": found}))
+        print(json.dumps({"federations": figures}))
         return 0
-    if not found:
+    if not figures:
         print(f"{options.state}: this device was in no private round")
-    for federation, said in found.items():
+    for federation, used in figures.items():
         print(f"federation {federation}")
-        if not said["seasons"]:
+        if not used["seasons"]:
             print("  no round with noise, so nothing that a budget counts")
             continue
-        print(f"  season        {said['season']}")
-        print(f"  took part     {said['participations']} times in it, last in {said['last_round']}")
-        print(f"  spent         epsilon {said['epsilon']:.2f} in this season")
-        print(f"  spent ever    epsilon {said['epsilon_ever']:.2f} in {said['seasons']} seasons")
+        print(f"  season        {used['season']}")
+        print(f"  took part     {used['participations']} times in it, last in {used['last_round']}")
+        print(f"  spent         epsilon {used['epsilon']:.2f} in this season")
+        print(f"  spent ever    epsilon {used['epsilon_ever']:.2f} in {used['seasons']} seasons")
         print(f"  at delta      {options.delta:g}")
     return 0
 

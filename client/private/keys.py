@@ -329,9 +329,9 @@ def mark(key: bytes, message: bytes) -> bytes:
     return hmac.digest(key, message, "sha256")[:MARK_BYTES]
 
 
-def is_mark(key: bytes, message: bytes, found: bytes) -> bool:
-    """Whether ``found`` is :func:`mark` of both; takes as long for every ``found``."""
-    return hmac.compare_digest(mark(key, message), found)
+def is_mark(key: bytes, message: bytes, candidate: bytes) -> bool:
+    """Whether ``candidate`` is :func:`mark` of both; takes as long for every ``candidate``."""
+    return hmac.compare_digest(mark(key, message), candidate)
 
 
 class RoundSecret:

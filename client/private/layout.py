@@ -29,10 +29,10 @@ def members_of(bitmap: bytes, source: str, size: int) -> tuple[int, ...]:
         CorruptArtifactError: a bit beyond ``size`` is set.
     """
     bits = np.unpackbits(np.frombuffer(bitmap, np.uint8), bitorder="little")
-    found: list[int] = np.flatnonzero(bits).tolist()
-    if found and found[-1] >= size:
-        refuse(source, f"a bitmap with bit {found[-1]} set, of {size} members")
-    return tuple(found)
+    members: list[int] = np.flatnonzero(bits).tolist()
+    if members and members[-1] >= size:
+        refuse(source, f"a bitmap with bit {members[-1]} set, of {size} members")
+    return tuple(members)
 
 
 def bitmap_bytes(size: int) -> int:
@@ -69,8 +69,8 @@ def equal_pieces(data: bytes, source: str, count: int, size: int) -> tuple[bytes
     return tuple(data[start : start + size] for start in range(0, len(data), size))
 
 
-def refuse(source: str, found: str) -> NoReturn:
-    """Raise the error of a message called ``source`` in which ``found`` is wrong."""
+def refuse(source: str, problem: str) -> NoReturn:
+    """Raise the error of a message called ``source`` in which ``problem`` is wrong."""
     raise CorruptArtifactError(
-        f"{source} holds {found}; it was damaged, or is of another round or version"
+        f"{source} holds {problem}; it was damaged, or is of another round or version"
     )

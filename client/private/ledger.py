@@ -245,8 +245,8 @@ def _digest(body: object) -> str:
     return sha256_bytes(json.dumps(body, sort_keys=True).encode())
 
 
-def _damaged(path: Path, found: str, cause: Exception | None = None) -> NoReturn:
+def _damaged(path: Path, problem: str, cause: Exception | None = None) -> NoReturn:
     raise CorruptArtifactError(
-        f"{path} is no ledger of this version, or was changed (found {found}). Private rounds are "
-        "declined while it lies there; remove it, and what was spent is forgotten"
+        f"{path} is no ledger of this version, or was changed ({problem}). Private rounds are "
+        "declined while it is there; remove it, and what was spent is forgotten"
     ) from cause

@@ -171,8 +171,8 @@ class Invitation:
         binding = Binding.parse(text)
         if position >= binding.size:
             refuse(source, f"position {position} in a group of {binding.size}")
-        found = equal_pieces(rest, source, binding.neighbours, CERTIFICATE_BYTES)
-        return cls(position, binding, tuple(Certificate.parse(one) for one in found))
+        certificates = equal_pieces(rest, source, binding.neighbours, CERTIFICATE_BYTES)
+        return cls(position, binding, tuple(Certificate.parse(one) for one in certificates))
 
 
 @dataclass(frozen=True)

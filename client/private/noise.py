@@ -134,15 +134,15 @@ def draw(table: Table, stream: Keystream, count: int) -> NDArray[np.int64]:
     its upper half decides.
     """
     uniform = stream.words(2 * count, np.uint64).reshape(count, 2)
-    found = np.searchsorted(table.high, uniform[:, 0], side="left")
-    ends = table.high.take(found, mode="clip") == uniform[:, 0]
+    places = np.searchsorted(table.high, uniform[:, 0], side="left")
+    ends = table.high.take(places, mode="clip") == uniform[:, 0]
     for place in np.flatnonzero(ends):
-        entry = int(found[place])
+        entry = int(places[place])
         upper, lower = uniform[place]
         while entry < table.high.size and table.high[entry] == upper and table.low[entry] <= lower:
             entry += 1
-        found[place] = entry
-    return found.astype(np.int64) - table.reach
+        places[place] = entry
+    return places.astype(np.int64) - table.reach
 
 
 def _densities(sigma: float, reach: int) -> list[int]:

@@ -228,7 +228,7 @@ class Participant:
     def _train(
         self, state: SecureState | None, body: bytes, offer: Offer | None
     ) -> bytes | Declined:
-        said = Announcement.parse(body)
+        announcement = Announcement.parse(body)
         if offer is None:
             return Declined("there is no offer with the announcement of a private round")
         asked = sha256_bytes(body + offer.digest.encode())
@@ -236,13 +236,15 @@ class Participant:
             return self._again(state, Stage.OFFER, asked)
         if state is not None and offer.round < state.trained.round:
             return Declined(_OTHER_ROUND)
-        account = self._ledger.account(said.federation)
+        account = self._ledger.account(announcement.federation)
         if account.last_round is not None and offer.round <= account.last_round:
             return Declined(
                 f"round {offer.round} is offered, but this device was in round {account.last_round}"
             )
-        check_certificate(self._certificate, self._authority, said.federation, self._clock())
-        if reason := self._rules.of_offer(said.privacy, offer.round, account):
+        check_certificate(
+            self._certificate, self._authority, announcement.federation, self._clock()
+        )
+        if reason := self._rules.of_offer(announcement.privacy, offer.round, account):
             return Declined(reason)
         if offer.config.client_init != "global":
             return Declined(f"client_init is {offer.config.client_init!r}, expected 'global'")
@@ -254,14 +256,16 @@ class Participant:
         if not np.isfinite(change).all():
             return Declined("the training diverged")
         trained = Trained(
-            said.federation,
+            announcement.federation,
             offer.round,
             sha256_bytes(offer.release),
             settings_digest(offer.config),
             change.size,
             offer.clip_norm,
         )
-        reply = Ready.prove(self._key, self._certificate, said.key, said.federation, offer.round)
+        reply = Ready.prove(
+            self._key, self._certificate, announcement.key, announcement.federation, offer.round
+        )
         ready = SecureState(
             progress=SecureProgress.READY,
             epoch=training.epoch,
@@ -276,22 +280,22 @@ class Participant:
     # Stage 2: READY -> SHARED
 
     def _deal(self, state: SecureState, body: bytes) -> SecureState | Declined:
-        said = Invitation.parse(body)
-        binding, trained, now = said.binding, state.trained, self._clock()
+        invitation = Invitation.parse(body)
+        binding, trained, now = invitation.binding, state.trained, self._clock()
         if (binding.federation, binding.round) != (trained.federation, trained.round):
             return Declined(_OTHER_ROUND)
         account = self._ledger.account(binding.federation)
         rules, own = self._rules, self._key.public
         reason = rules.of_invitation(binding, trained, account, now)
         reason = reason or rules.of_neighbours(
-            binding, own, said.certificates, self._authority, now
+            binding, own, invitation.certificates, self._authority, now
         )
         if reason:
             return self._broken(reason)
         self._ledger.begin(binding)
         secret = self._draw_secret(binding.digest)
-        keys = tuple(one.key for one in said.certificates)
-        boxes = deal(Seat(self._key, binding, said.position, keys), RoundSecret(secret))
+        keys = tuple(one.key for one in invitation.certificates)
+        boxes = deal(Seat(self._key, binding, invitation.position, keys), RoundSecret(secret))
         return replace(
             state,
             progress=SecureProgress.SHARED,
@@ -299,7 +303,7 @@ class Participant:
             replies={**state.replies, Stage.INVITE: boxes.to_bytes()},
             secret=secret,
             binding=binding,
-            position=said.position,
+            position=invitation.position,
             keys=keys,
         )
 
@@ -307,11 +311,11 @@ class Participant:
 
     def _mask(self, state: SecureState, body: bytes) -> SecureState | Declined:
         binding, seat = self._seat(state)
-        said = CollectedBoxes.parse(body, binding)
-        if reason := self._rules.of_collection(binding, len(said.members)):
+        collection = CollectedBoxes.parse(body, binding)
+        if reason := self._rules.of_collection(binding, len(collection.members)):
             return self._broken(reason)
         try:
-            opened = open_boxes(seat, said)
+            opened = open_boxes(seat, collection)
             masked = mask(seat, RoundSecret(state.secret), opened, state.change)
         except PocketQueryError as error:
             return self._broken(str(error))
@@ -329,29 +333,29 @@ class Participant:
 
     def _confirm(self, state: SecureState, body: bytes) -> SecureState | Declined:
         binding, seat = self._seat(state)
-        said = Confirmation.parse(body, binding)
+        confirmation = Confirmation.parse(body, binding)
         near = [one.position for one in state.held]
-        if reason := self._rules.of_confirmation(binding, seat.position, near, said):
+        if reason := self._rules.of_confirmation(binding, seat.position, near, confirmation):
             return self._broken(reason)
-        marks = confirm(seat, state.held, said.committed, said.survivors)
+        marks = confirm(seat, state.held, confirmation.committed, confirmation.survivors)
         return replace(
             state,
             progress=SecureProgress.CONFIRMED,
             replies={**state.replies, Stage.CONFIRM: marks.to_bytes()},
-            committed=said.committed,
-            survivors=said.survivors,
+            committed=confirmation.committed,
+            survivors=confirmation.survivors,
         )
 
     # Stage 5: CONFIRMED -> REVEALED
 
     def _reveal(self, state: SecureState, body: bytes) -> SecureState | Declined:
         binding, seat = self._seat(state)
-        said = Unmasking.parse(body, binding)
-        confirmed = count_confirms(seat, state.held, state.committed, state.survivors, said)
+        unmasking = Unmasking.parse(body, binding)
+        confirmed = count_confirms(seat, state.held, state.committed, state.survivors, unmasking)
         if reason := self._rules.of_unmasking(binding, confirmed):
             return self._broken(reason)
         near = [one.position for one in state.held]
-        named = self._rules.of_self_shares(near, holders(seat, said))
+        named = self._rules.of_self_shares(near, holders(seat, unmasking))
         shares = reveal(seat, state.held, set(state.survivors), named)
         return replace(
             state,

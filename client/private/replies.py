@@ -287,8 +287,8 @@ class Shares:
         """
         source = "a reply with shares"
         beta, position, rest = _headed(data, source, binding)
-        found = equal_pieces(rest, source, binding.neighbours, 1 + SHARE_BYTES)
-        return cls(beta, position, tuple(_share(one, source) for one in found))
+        pieces = equal_pieces(rest, source, binding.neighbours, 1 + SHARE_BYTES)
+        return cls(beta, position, tuple(_share(one, source) for one in pieces))
 
 
 def _share(data: bytes, source: str) -> Share:

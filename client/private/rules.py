@@ -164,12 +164,12 @@ class DeviceRules(Settings):
         return f"boxes of {boxes} neighbours came, expected at least {binding.threshold}"
 
     def of_confirmation(
-        self, binding: Binding, position: int, held: Sequence[int], said: Confirmation
+        self, binding: Binding, position: int, held: Sequence[int], confirmation: Confirmation
     ) -> str | None:
         """Why not to confirm these survivors, or None; ``held`` are the neighbours, by position,
         whose boxes this device holds.
         """
-        return next(self._survivors(binding, position, held, said), None)
+        return next(self._survivors(binding, position, held, confirmation), None)
 
     def of_unmasking(self, binding: Binding, confirmed: int) -> str | None:
         """Why not to reveal shares where so many neighbours ``confirmed`` this device's own view of
@@ -199,14 +199,14 @@ class DeviceRules(Settings):
 
     def _trained(self, binding: Binding, trained: Trained) -> Iterator[str]:
         encoding = binding.encoding
-        for name, found, wanted in (
+        for name, offered, wanted in (
             ("release", binding.release_sha256, trained.release_sha256),
             ("settings", binding.settings_sha256, trained.settings_sha256),
             ("number of values", encoding.size, trained.size),
             ("clip_norm", encoding.clip, trained.clip_norm),
         ):
-            if found != wanted:
-                yield f"{name}: found {found}, but this device trained on {wanted}"
+            if offered != wanted:
+                yield f"{name}: found {offered}, but this device trained on {wanted}"
 
     def _group(self, binding: Binding) -> Iterator[str]:
         size, k, t = binding.size, binding.neighbours, binding.threshold
@@ -276,12 +276,12 @@ class DeviceRules(Settings):
             yield f"the round expired at {binding.expiry} (Unix seconds), and it is {int(now)}"
 
     def _survivors(
-        self, binding: Binding, position: int, held: Sequence[int], said: Confirmation
+        self, binding: Binding, position: int, held: Sequence[int], confirmation: Confirmation
     ) -> Iterator[str]:
-        committed, survivors = set(said.committed), set(said.survivors)
+        committed, survivors = set(confirmation.committed), set(confirmation.survivors)
         near = set(binding.ring[position])
         wanted = survivors_digest(binding.digest, committed, survivors, binding.size)
-        if said.digest != wanted:
+        if confirmation.digest != wanted:
             yield "the digest of the survivors is another's"
         if position not in survivors or position not in committed:
             yield "this device itself is not among the survivors"

@@ -148,7 +148,7 @@ def open_boxes(seat: Seat, collection: CollectedBoxes) -> list[Opened]:
     Raises:
         CorruptArtifactError: a box is not by this neighbour for this device, round and positions.
     """
-    beta, found = seat.binding.digest, []
+    beta, opened = seat.binding.digest, []
     for place, box in zip(collection.members, collection.boxes, strict=True):
         neighbour = seat.neighbours[place]
         sealed = ChaCha20Poly1305(_key(seat, box_label, neighbour, sent=False))
@@ -160,8 +160,8 @@ def open_boxes(seat: Seat, collection: CollectedBoxes) -> list[Opened]:
                 "device in this round"
             ) from None
         public, self_share, mask_share = cut(content, "a box", KEY_BYTES, SHARE_BYTES, SHARE_BYTES)
-        found.append(Opened(public, Held(neighbour, self_share, mask_share)))
-    return found
+        opened.append(Opened(public, Held(neighbour, self_share, mask_share)))
+    return opened
 
 
 def mask(
@@ -212,24 +212,26 @@ def count_confirms(
     held: Sequence[Held],
     committed: Sequence[int],
     survivors: Sequence[int],
-    said: Unmasking,
+    unmasking: Unmasking,
 ) -> int:
     """How many neighbours whose boxes are held marked the survivors that this device confirmed."""
     digest = survivors_digest(seat.binding.digest, committed, survivors, seat.binding.size)
     known = {one.position for one in held}
-    marks = zip(said.confirmers, said.confirms, strict=True)
-    found = ((seat.neighbours[place], value) for place, value in marks)
+    marks = zip(unmasking.confirmers, unmasking.confirms, strict=True)
+    received = ((seat.neighbours[place], value) for place, value in marks)
     return sum(
         neighbour in known
         and is_mark(_key(seat, confirm_label, neighbour, sent=False), digest, value)
-        for neighbour, value in found
+        for neighbour, value in received
     )
 
 
-def holders(seat: Seat, said: Unmasking) -> set[int]:
+def holders(seat: Seat, unmasking: Unmasking) -> set[int]:
     """The neighbours whose held mark names this device: its mask is in their change."""
     beta = seat.binding.digest
-    marks = zip((seat.neighbours[place] for place in said.holders), said.held, strict=True)
+    marks = zip(
+        (seat.neighbours[place] for place in unmasking.holders), unmasking.held, strict=True
+    )
     return {
         neighbour
         for neighbour, value in marks

@@ -106,33 +106,33 @@ def _plan(wanted: Wanted, as_json: bool) -> int:
     return 0
 
 
-def _lines(found: Plan) -> list[str]:
+def _lines(plan: Plan) -> list[str]:
     from pocketquery.server.private.utility import ADAPTERS
 
-    wanted = found.wanted
+    wanted = plan.wanted
     rows = [
-        ("participations", f"{found.participations} of a device in the season, at most; "
-         f"the rounds need {found.share_used:.0%} of what the fleet may"),
-        ("noise", f"multiplier {found.noise_multiplier:g}, added by "
-         f"devices ({found.sigma_steps:.1f} steps of 2^-{found.step_exponent} each)"),
+        ("participations", f"{plan.participations} of a device in the season, at most; "
+         f"the rounds need {plan.share_used:.0%} of what the fleet may"),
+        ("noise", f"multiplier {plan.noise_multiplier:g}, added by "
+         f"devices ({plan.sigma_steps:.1f} steps of 2^-{plan.step_exponent} each)"),
         *(
             (f"epsilon, {who}", f"{value:.2f} at delta {wanted.delta:g} a season: "
              f"{_ADVERSARIES[who]}")
-            for who, value in found.epsilon.items()
+            for who, value in plan.epsilon.items()
         ),
-        ("graph", f"{found.neighbours} neighbours, threshold {found.threshold}; no sum of fewer "
-         f"than {found.least_honest} honest devices, even where the server deviates"),
+        ("graph", f"{plan.neighbours} neighbours, threshold {plan.threshold}; no sum of fewer "
+         f"than {plan.least_honest} honest devices, even where the server deviates"),
         *(
             ("", f"{float(share):.0%} of the devices collude: too many around one {_chance(p)}")
-            for share, p in found.overrun.items()
+            for share, p in plan.overrun.items()
         ),
         *(
             ("", f"{float(share):.0%} vanish in the short stages: round skipped {_chance(p)}")
-            for share, p in found.unrecoverable.items()
+            for share, p in plan.unrecoverable.items()
         ),
-        ("bytes", f"{found.bytes_down:,} down, {found.bytes_up:,} up, of a device in a round"),
-        ("signal : noise", f"{found.signal_to_noise:.2g} in one round's mean, norm over norm"),
-        ("expected loss", _loss(found)),
+        ("bytes", f"{plan.bytes_down:,} down, {plan.bytes_up:,} up, of a device in a round"),
+        ("signal : noise", f"{plan.signal_to_noise:.2g} in one round's mean, norm over norm"),
+        ("expected loss", _loss(plan)),
         ("", f"({ADAPTERS[wanted.adapter].source})"),
     ]  # fmt: skip
     lines = [
@@ -140,36 +140,41 @@ def _lines(found: Plan) -> list[str]:
         f"{wanted.adapter} adapter"
     ]
     lines += [f"  {name:16} {text}" for name, text in rows]
-    lines += [f"  warning          {text}" for text in found.warnings]
-    return [*lines, "", "server:  " + _server_options(found), "devices: " + _device_options(found)]
+    lines += [f"  warning          {text}" for text in plan.warnings]
+    return [
+        *lines,
+        "",
+        "server:  " + _server_options(plan),
+        "devices: " + _device_options(plan),
+    ]
 
 
 def _chance(probability: float) -> str:
     return f"with p <= {probability:.1g}" if probability else "never"
 
 
-def _loss(found: Plan) -> str:
-    if found.expected_loss is None:
+def _loss(plan: Plan) -> str:
+    if plan.expected_loss is None:
         return "not known: more noise than was measured"
-    return f"{found.expected_loss:.1f} points of nDCG@10, of {found.gain:.1f} gained without noise"
+    return f"{plan.expected_loss:.1f} points of nDCG@10, of {plan.gain:.1f} gained without noise"
 
 
-def _server_options(found: Plan) -> str:
-    wanted = found.wanted
-    limit = wanted.epsilon or math.ceil(100 * found.epsilon["R"]) / 100
+def _server_options(plan: Plan) -> str:
+    wanted = plan.wanted
+    limit = wanted.epsilon or math.ceil(100 * plan.epsilon["R"]) / 100
     values = {
         "clients-per-round": wanted.cohort,
-        "over-selection": math.floor(found.over_selection * 100) / 100,
+        "over-selection": math.floor(plan.over_selection * 100) / 100,
         "rounds": wanted.rounds,
         "clip-norm": wanted.clip_norm,
         "secure": "on",
         "federation": "NAME",
         "enrolment": "authority.pub.pem",
         "secure-neighbours": wanted.neighbours,
-        "secure-largest-group": found.largest_group,
+        "secure-largest-group": plan.largest_group,
         "privacy": "devices",
-        "noise-multiplier": found.noise_multiplier,
-        "participations": found.participations,
+        "noise-multiplier": plan.noise_multiplier,
+        "participations": plan.participations,
         "season-rounds": wanted.rounds,
         "epsilon": limit,
         "delta": wanted.delta,
@@ -177,13 +182,13 @@ def _server_options(found: Plan) -> str:
     return " ".join(f"--{name} {value}" for name, value in values.items())
 
 
-def _device_options(found: Plan) -> str:
-    wanted = found.wanted
-    limit = max(wanted.epsilon or 0.0, math.ceil(100 * found.ledger_epsilon) / 100)
+def _device_options(plan: Plan) -> str:
+    wanted = plan.wanted
+    limit = max(wanted.epsilon or 0.0, math.ceil(100 * plan.ledger_epsilon) / 100)
     return (
-        f'secure="required" privacy="devices" participations={found.participations} '
-        f"epsilon={limit} delta={wanted.delta} noise-least={found.noise_multiplier} "
-        f"neighbours={wanted.neighbours} largest-group={found.largest_group} rest={wanted.rest}"
+        f'secure="required" privacy="devices" participations={plan.participations} '
+        f"epsilon={limit} delta={wanted.delta} noise-least={plan.noise_multiplier} "
+        f"neighbours={wanted.neighbours} largest-group={plan.largest_group} rest={wanted.rest}"
     )
 
 

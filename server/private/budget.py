@@ -224,7 +224,7 @@ def spent(charges: Sequence[Charge]) -> dict[str, Spent]:
     by_season: dict[str, list[Charge]] = {}
     for one in charges:
         by_season.setdefault(one.season, []).append(one)
-    return {name: _spent(name, found) for name, found in by_season.items()}
+    return {name: _spent(name, charged) for name, charged in by_season.items()}
 
 
 def total(seasons: Sequence[Spent]) -> Spent:

@@ -236,15 +236,17 @@ class SecureSum:
             )
             return after, masked.position
         if self.stage is Stage.CONFIRM:
-            said = Confirmed.parse(body, binding, boxes)
-            return replace(self, confirms={**self.confirms, position: said.marks}), said.position
-        found = Shares.parse(body, binding)
-        return replace(self, shares={**self.shares, position: found}), found.position
+            confirmed = Confirmed.parse(body, binding, boxes)
+            return replace(
+                self, confirms={**self.confirms, position: confirmed.marks}
+            ), confirmed.position
+        shares = Shares.parse(body, binding)
+        return replace(self, shares={**self.shares, position: shares}), shares.position
 
     def _disputed(self, position: int, receipts: Iterable[bytes]) -> Iterator[tuple[int, int]]:
-        for dealer, told in zip(self.near(position, self.dealt), receipts, strict=True):
+        for dealer, receipt in zip(self.near(position, self.dealt), receipts, strict=True):
             place = self.binding.place(dealer, position) - 1
-            if told != self.dealt[dealer].commitments[place]:
+            if receipt != self.dealt[dealer].commitments[place]:
                 yield position, dealer
 
     # Stages
@@ -277,10 +279,10 @@ class SecureSum:
         """The most of those who ``replied`` of whom each has t neighbours among them: who has fewer
         would decline, and its mask key could not be restored.
         """
-        left = set(replied)
-        while few := {one for one in left if len(self.near(one, left)) < self.binding.threshold}:
-            left -= few
-        return tuple(sorted(left))
+        core = set(replied)
+        while few := {one for one in core if len(self.near(one, core)) < self.binding.threshold}:
+            core -= few
+        return tuple(sorted(core))
 
     def _reachable(self, able: Many[int], verb: str) -> Skipped | None:
         """A skip where some committed device has fewer than t neighbours that are ``able``."""
@@ -293,8 +295,8 @@ class SecureSum:
             f"of {len(short)} devices fewer than {t} neighbours {verb}",
         )
 
-    def _below_least(self, found: int, verb: str) -> Skipped:
+    def _below_least(self, count: int, verb: str) -> Skipped:
         return Skipped(
             SecureReason.BELOW_LEAST,
-            f"{found} of {self.binding.size} devices {verb}, at least {self.least} are needed",
+            f"{count} of {self.binding.size} devices {verb}, at least {self.least} are needed",
         )

@@ -189,7 +189,7 @@ def plan(wanted: Wanted) -> Plan:
     honest = least_honest(neighbours, threshold)
     graph = (cohort, neighbours, threshold)
     noise = [noise_after(t, z, encoding, cohort, counted) for t in (1, rounds)]
-    found = Plan(
+    planned = Plan(
         wanted=wanted,
         participations=times,
         share_used=rounds * cohort / (wanted.fleet * times),
@@ -214,7 +214,7 @@ def plan(wanted: Wanted) -> Plan:
         gain=adapter.gain,
         warnings=(),
     )
-    return Plan(**{**vars(found), "warnings": tuple(_warnings(found))})
+    return Plan(**{**vars(planned), "warnings": tuple(_warnings(planned))})
 
 
 def _participations(wanted: Wanted) -> int:
@@ -257,63 +257,63 @@ def _ledger_epsilon(
     return season_epsilon(privacy, encoding, wanted.delta)
 
 
-def _warnings(found: Plan) -> list[str]:
-    wanted, adapter = found.wanted, ADAPTERS[found.wanted.adapter]
-    said = []
-    if found.share_used > _SPARE:
-        said.append(
-            f"The rounds need {found.share_used:.0%} of all participations that the fleet's "
+def _warnings(plan: Plan) -> list[str]:
+    wanted, adapter = plan.wanted, ADAPTERS[plan.wanted.adapter]
+    warnings = []
+    if plan.share_used > _SPARE:
+        warnings.append(
+            f"The rounds need {plan.share_used:.0%} of all participations that the fleet's "
             "ledgers allow; devices that are off, charging elsewhere or decline are missing then. "
             "Allow more participations, or take smaller cohorts."
         )
     lost = wanted.cohort - max(LEAST_COHORT, -(-8 * wanted.cohort // 10))
     if lost < wanted.cohort // 10:
-        said.append(
+        warnings.append(
             f"Devices insist on {LEAST_COHORT} survivors, so the round is skipped where more than "
             f"{lost} of {wanted.cohort} are lost after training; ask for {_COMFORTABLE}."
         )
-    if wanted.adapter == "full" and not is_advised(adapter, found.final_noise):
-        said.append(
+    if wanted.adapter == "full" and not is_advised(adapter, plan.final_noise):
+        warnings.append(
             "The full adapter was not seen to gain under this noise; take the small one (export "
             "--adapter-rank 1 --adapter-train up), larger cohorts, or less noise."
         )
-    elif found.expected_loss is None:
-        said.append("Nothing was measured under this much noise; the loss is not known.")
-    spent = found.epsilon["R"]
+    elif plan.expected_loss is None:
+        warnings.append("Nothing was measured under this much noise; the loss is not known.")
+    spent = plan.epsilon["R"]
     if spent > _WEAK_EPSILON:
-        said.append(f"Epsilon {spent:.1f} promises little; {_WEAK_EPSILON:g} is much already.")
-    if found.epsilon["M"] > _WEAK_EPSILON:
-        said.append(
-            f"Against a server that deviates only {found.least_honest} devices' noise is certain, "
-            f"and epsilon is {found.epsilon['M']:.1f}: more neighbours (--neighbours 200), or "
+        warnings.append(f"Epsilon {spent:.1f} promises little; {_WEAK_EPSILON:g} is much already.")
+    if plan.epsilon["M"] > _WEAK_EPSILON:
+        warnings.append(
+            f"Against a server that deviates only {plan.least_honest} devices' noise is certain, "
+            f"and epsilon is {plan.epsilon['M']:.1f}: more neighbours (--neighbours 200), or "
             "more noise by a smaller --largest-group, lower it."
         )
-    if found.largest_group < wanted.cohort:
-        more = math.sqrt(wanted.cohort / found.largest_group)
-        said.append(
-            f"A group counts as one of {found.largest_group:,}, so the sum of {wanted.cohort:,} "
+    if plan.largest_group < wanted.cohort:
+        more = math.sqrt(wanted.cohort / plan.largest_group)
+        warnings.append(
+            f"A group counts as one of {plan.largest_group:,}, so the sum of {wanted.cohort:,} "
             f"has at least {more:.1f} times the noise it would need: devices cannot check how many "
             "there are. A larger --largest-group lowers it, and raises epsilon against a server "
             "that deviates."
         )
-    if min(found.largest_group, wanted.cohort) > (default := DeviceRules.largest_group):
-        said.append(
+    if min(plan.largest_group, wanted.cohort) > (default := DeviceRules.largest_group):
+        warnings.append(
             f"Devices let a group count as one of {default:,}, unless they are told otherwise: one "
-            f"whose largest-group is below {found.largest_group:,} declines once it has trained, "
+            f"whose largest-group is below {plan.largest_group:,} declines once it has trained, "
             "and why stands in its own log alone. Set it on every device before the server."
         )
-    if (risk := found.overrun[f"{_COLLUDING[-1]:g}"]) > _LIKELY:
-        said.append(
+    if (risk := plan.overrun[f"{_COLLUDING[-1]:g}"]) > _LIKELY:
+        warnings.append(
             f"With {_COLLUDING[-1]:.0%} of the devices colluding, some device has more colluding "
             f"neighbours than the threshold withstands with a probability of up to {risk:.1g}; "
             "more neighbours lower it."
         )
     if wanted.delta > 1 / wanted.fleet:
-        said.append(
+        warnings.append(
             f"Delta {wanted.delta:g} is above 1 / {wanted.fleet}: it would allow one device to be "
             "disclosed altogether."
         )
-    for way, count in (("down", found.bytes_down), ("up", found.bytes_up)):
+    for way, count in (("down", plan.bytes_down), ("up", plan.bytes_up)):
         if count > _MANY_BYTES:
-            said.append(f"{count:,} bytes {way} a round are more than {_MANY_BYTES:,}.")
-    return said
+            warnings.append(f"{count:,} bytes {way} a round are more than {_MANY_BYTES:,}.")
+    return warnings

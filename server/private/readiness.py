@@ -25,11 +25,11 @@ def certified(
         now: Unix seconds.
     """
     try:
-        found = Certificate.parse(certificate)
-        check_certificate(found, settings.enrolment, settings.federation_id, now)
+        parsed = Certificate.parse(certificate)
+        check_certificate(parsed, settings.enrolment, settings.federation_id, now)
     except InvalidInputError:
         return SecureReason.BAD_CERTIFICATE
-    return found
+    return parsed
 
 
 def proven(
@@ -45,10 +45,12 @@ def proven(
         now: Unix seconds.
     """
     try:
-        said = Ready.parse(body)
+        ready = Ready.parse(body)
     except CorruptArtifactError:
         return SecureReason.BAD_PROOF
-    found = certified(said.certificate.to_bytes(), settings, now)
-    if isinstance(found, SecureReason) or said.is_proven(announcer, settings.federation_id, number):
-        return found
+    certificate = certified(ready.certificate.to_bytes(), settings, now)
+    if isinstance(certificate, SecureReason) or ready.is_proven(
+        announcer, settings.federation_id, number
+    ):
+        return certificate
     return SecureReason.BAD_PROOF

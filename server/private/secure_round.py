@@ -148,18 +148,18 @@ class SecureRound:
 
     def to_dict(self) -> dict[str, Any]:
         """Settings and counts as JSON values; devices and groups have tables of their own."""
-        found = {name: getattr(self, name) for name in ("declined", "failed", "finished")}
-        said = {"settings": self.settings.to_dict(), "private": self.private.hex()}
-        return {**found, **said, "stages": dict(self.stages)}
+        counts = {name: getattr(self, name) for name in ("declined", "failed", "finished")}
+        named = {"settings": self.settings.to_dict(), "private": self.private.hex()}
+        return {**counts, **named, "stages": dict(self.stages)}
 
     @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> SecureRound:
+    def from_dict(cls, values: Mapping[str, Any]) -> SecureRound:
         """The round that :meth:`to_dict` described, without devices and groups."""
         read = {
-            "settings": SecureSettings.from_dict(found["settings"]),
-            "private": bytes.fromhex(found["private"]),
+            "settings": SecureSettings.from_dict(values["settings"]),
+            "private": bytes.fromhex(values["private"]),
         }
-        return cls(**{**found, **read})
+        return cls(**{**values, **read})
 
 
 def begin(settings: SecureSettings, number: int, source: RandomSource) -> SecureRound:
@@ -178,36 +178,36 @@ def announcement(settings: SecureSettings, key: bytes) -> Announcement:
 
 
 def ready(
-    found: SecureRound, node: int, body: bytes, number: int, now: float, *, vouched: bool = False
+    secure: SecureRound, node: int, body: bytes, number: int, now: float, *, vouched: bool = False
 ) -> tuple[SecureRound, SecureReason | None]:
-    """``found`` after a device said that it has trained, or why that does not count.
+    """``secure`` after a device said that it has trained, or why that does not count.
 
     Args:
-        found: the round, in its first stage; it stays as it is.
+        secure: the round, in its first stage; it stays as it is.
         node: the device, as a member.
         body: bytes from it, a :class:`~pocketquery.client.private.replies.Ready`.
         number: of the round.
         now: Unix seconds.
         vouched: whether a gateway has seen the device's proof; ``body`` is its certificate alone.
     """
-    settings = found.settings
+    settings = secure.settings
     if vouched:
         certificate = certified(body, settings, now)
     else:
-        certificate = proven(body, found.key, settings, number, now)
+        certificate = proven(body, secure.key, settings, number, now)
     if isinstance(certificate, SecureReason):
-        return found, certificate
-    known = {one.key for one in found.ready.values()}
-    if node in found.ready or certificate.key in known:
-        return found, SecureReason.DUPLICATE
-    return replace(found, ready={**found.ready, node: certificate}), None
+        return secure, certificate
+    known = {one.key for one in secure.ready.values()}
+    if node in secure.ready or certificate.key in known:
+        return secure, SecureReason.DUPLICATE
+    return replace(secure, ready={**secure.ready, node: certificate}), None
 
 
-def deal(found: SecureRound, offer: Offer, size: int, surroundings: Environment) -> SecureRound:
+def deal(secure: SecureRound, offer: Offer, size: int, surroundings: Environment) -> SecureRound:
     """The round with its devices dealt to groups, by a permutation that no device can foresee.
 
     Args:
-        found: the round, in its first stage; at least ``least`` devices are ready.
+        secure: the round, in its first stage; at least ``least`` devices are ready.
         offer: what they trained on.
         size: values of a change.
         surroundings: of the permutation, the rings, the nonce and the expiry.
@@ -215,14 +215,14 @@ def deal(found: SecureRound, offer: Offer, size: int, surroundings: Environment)
     Raises:
         InvalidInputError: no encoding fits so many devices and such noise.
     """
-    settings, source = found.settings, surroundings.source
+    settings, source = secure.settings, surroundings.source
     purpose = f"round {offer.round} "
     # By its key: where a device is reached decides nothing of what it masks.
     ranks = {
         node: source.draw(f"{purpose}place of {one.key.hex()}", 32)
-        for node, one in found.ready.items()
+        for node, one in secure.ready.items()
     }
-    ranked = sorted(found.ready, key=lambda node: ranks[node])
+    ranked = sorted(secure.ready, key=lambda node: ranks[node])
     count = min(settings.groups, len(ranked) // settings.least)
     cuts = [len(ranked) * number // count for number in range(count + 1)]
     nonce = source.draw(purpose + "nonce", 32)
@@ -230,7 +230,7 @@ def deal(found: SecureRound, offer: Offer, size: int, surroundings: Environment)
     groups = {}
     for number in range(count):
         nodes = tuple(ranked[cuts[number] : cuts[number + 1]])
-        certificates = tuple(found.ready[node] for node in nodes)
+        certificates = tuple(secure.ready[node] for node in nodes)
         neighbours = min(len(nodes) - 1, settings.neighbours)
         binding = Binding(
             federation=settings.federation_id,
@@ -251,48 +251,48 @@ def deal(found: SecureRound, offer: Offer, size: int, surroundings: Environment)
         least = settings.least_survivors(len(nodes))
         groups[number] = SumGroup(nodes, SecureSum.begin(binding, certificates, least))
     stages = {"ready": len(ranked)}
-    return replace(found, ready={}, groups=groups, stages=stages)
+    return replace(secure, ready={}, groups=groups, stages=stages)
 
 
 def receive(
-    found: SecureRound, node: int, stage: int, body: bytes
+    secure: SecureRound, node: int, stage: int, body: bytes
 ) -> tuple[SecureRound, SecureReason | None]:
-    """``found`` after a reply in one of the stages that follow, or why it does not count.
+    """``secure`` after a reply in one of the stages that follow, or why it does not count.
 
     Args:
-        found: the round; it stays as it is.
+        secure: the round; it stays as it is.
         node: the member that was asked.
         stage: that the reply says it answers.
         body: bytes from it.
     """
     if stage not in Stage.__members__.values():
-        return found, SecureReason.MALFORMED
-    for number, group in found.groups.items():
+        return secure, SecureReason.MALFORMED
+    for number, group in secure.groups.items():
         if node in group.nodes:
             position = group.nodes.index(node)
             after, reason = group.sum.receive(Stage(stage), position, body)
-            groups = {**found.groups, number: replace(group, sum=after)}
-            return replace(found, groups=groups), reason
-    return found, SecureReason.TOO_LATE
+            groups = {**secure.groups, number: replace(group, sum=after)}
+            return replace(secure, groups=groups), reason
+    return secure, SecureReason.TOO_LATE
 
 
-def close_stage(found: SecureRound) -> tuple[SecureRound, dict[int, Skipped]]:
+def close_stage(secure: SecureRound) -> tuple[SecureRound, dict[int, Skipped]]:
     """The round in its next stage, and the groups that ended here, by number.
 
     Args:
-        found: in a stage from INVITE to CONFIRM; who has not replied is gone.
+        secure: in a stage from INVITE to CONFIRM; who has not replied is gone.
     """
     groups, skipped = {}, {}
-    for number, group in found.groups.items():
+    for number, group in secure.groups.items():
         after = group.sum.close()
         if isinstance(after, Skipped):
             skipped[number] = after
         else:
             groups[number] = replace(group, sum=after)
     sums = [group.sum for group in groups.values()]
-    name = _NAMES[found.stage]
+    name = _NAMES[secure.stage]
     counts = {name: sum(len(getattr(one, _COUNTED[name])) for one in sums)}
-    return replace(found, groups=groups, stages={**found.stages, **counts}), skipped
+    return replace(secure, groups=groups, stages={**secure.stages, **counts}), skipped
 
 
 def planned_encoding(settings: SecureSettings, offer: Offer, size: int, group: int) -> Encoding:

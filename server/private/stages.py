@@ -393,15 +393,15 @@ def without_outliers(
         for number, result in results.items()
         if isinstance(result, Unmasked)
     }
-    kept = dict(results)
+    decided = dict(results)
     if len(norms) < _LEAST_COMPARED:
-        return kept
+        return decided
     most = _OUTLIER * statistics.median(norms.values())
     for number, norm in norms.items():
         if norm > most:
             detail = f"the mean has norm {norm:g}, twice the groups' median is {most:g}"
-            kept[number] = Skipped(SecureReason.SUM_NORM, detail)
-    return kept
+            decided[number] = Skipped(SecureReason.SUM_NORM, detail)
+    return decided
 
 
 def _mean_norm(group: SumGroup, result: Unmasked) -> float:

@@ -86,8 +86,8 @@ def write_secure(connection: sqlite3.Connection, before: SecureRound, after: Sec
     return erased
 
 
-def read_secure(connection: sqlite3.Connection, found: SecureRound) -> SecureRound:
-    """``found`` with the devices and groups in the tables.
+def read_secure(connection: sqlite3.Connection, secure: SecureRound) -> SecureRound:
+    """``secure`` with the devices and groups in the tables.
 
     Raises:
         CorruptArtifactError, InvalidInputError, ValueError, KeyError: the rows do not make a round.
@@ -107,7 +107,7 @@ def read_secure(connection: sqlite3.Connection, found: SecureRound) -> SecureRou
         certificates = tuple(one for _, one in members)
         sum_ = _read_group(connection, number, certificates, *row)
         groups[number] = SumGroup(tuple(node for node, _ in members), sum_)
-    return replace(found, ready=ready, groups=groups)
+    return replace(secure, ready=ready, groups=groups)
 
 
 def clear(connection: sqlite3.Connection) -> None:
@@ -199,10 +199,10 @@ def _read_group(
 
     def marks(of: Stage) -> dict[int, tuple[bytes, ...]]:
         query = "SELECT position, marks FROM secure_marks WHERE grp = ? AND stage = ?"
-        found = rows(query, int(of))
+        rows_ = rows(query, int(of))
         return {
             place: equal_pieces(data, "a journal's marks", len(data) // MARK_BYTES, MARK_BYTES)
-            for place, data in found
+            for place, data in rows_
         }
 
     binding = Binding.parse(head)

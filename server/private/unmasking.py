@@ -72,20 +72,20 @@ def unmask(group: SecureSum) -> Unmasked | Skipped:
     blamed = {liar for one in revealed.values() for liar in one.liars}
     secrets: dict[int, bytes] = {}
     missing: dict[int, int] = {}
-    for owner, found in revealed.items():
-        secret, is_proven = _restored(group, owner, found)
+    for owner, shares in revealed.items():
+        secret, is_proven = _restored(group, owner, shares)
         if is_proven:
             blamed.add(owner)
         if secret is None:
-            missing[owner] = found.count
+            missing[owner] = shares.count
         else:
             secrets[owner] = secret
     named = tuple(sorted(blamed))
     if missing:
         return _without_secrets(group, missing, named)
-    found_totals = totals(_without_masks(group, secrets), group.binding.encoding)
-    return _out_of_bounds(group, found_totals, named) or Unmasked(
-        found_totals, group.survivors, named
+    group_totals = totals(_without_masks(group, secrets), group.binding.encoding)
+    return _out_of_bounds(group, group_totals, named) or Unmasked(
+        group_totals, group.survivors, named
     )
 
 
@@ -121,18 +121,18 @@ class _Revealed:
     @classmethod
     def of(cls, group: SecureSum, owner: int) -> _Revealed:
         """Those of ``owner``'s secret."""
-        found, beta, dealt = cls(), group.binding.digest, group.dealt[owner].commitments
+        revealed, beta, dealt = cls(), group.binding.digest, group.dealt[owner].commitments
         part: Literal["self", "mask"] = "self" if owner in group.held else "mask"
         for x, neighbour, share in _shares_of(group, owner):
-            told = commitment(part, beta, owner, neighbour, share)
-            half = len(told)
+            digest = commitment(part, beta, owner, neighbour, share)
+            half = len(digest)
             if (neighbour, owner) in group.disputes:
-                found.disputed[x] = share
-            elif told == (dealt[x - 1][:half] if part == "self" else dealt[x - 1][half:]):
-                found.committed[x] = share
+                revealed.disputed[x] = share
+            elif digest == (dealt[x - 1][:half] if part == "self" else dealt[x - 1][half:]):
+                revealed.committed[x] = share
             else:
-                found.liars.append(neighbour)
-        return found
+                revealed.liars.append(neighbour)
+        return revealed
 
 
 def _shares_of(group: SecureSum, owner: int) -> Iterator[tuple[int, int, bytes]]:
@@ -145,14 +145,14 @@ def _shares_of(group: SecureSum, owner: int) -> Iterator[tuple[int, int, bytes]]
                 yield x, neighbour, share.value
 
 
-def _restored(group: SecureSum, owner: int, found: _Revealed) -> tuple[bytes | None, bool]:
+def _restored(group: SecureSum, owner: int, revealed: _Revealed) -> tuple[bytes | None, bool]:
     """The secret of ``owner``, None where its shares do not give it; and whether that is proven to
     be its own lie: of those that it committed to, t do not."""
     t, dealt, is_self = group.binding.threshold, group.dealt[owner], owner in group.held
-    has_enough = len(found.committed) >= t
-    if has_enough and _fits(secret := _joined(found.committed, t), dealt, is_self):
+    has_enough = len(revealed.committed) >= t
+    if has_enough and _fits(secret := _joined(revealed.committed, t), dealt, is_self):
         return secret, False
-    for shares in (found.committed, found.committed | found.disputed):
+    for shares in (revealed.committed, revealed.committed | revealed.disputed):
         secret = join_despite(shares, t) or b""
         if _fits(secret, dealt, is_self):
             return secret, has_enough
@@ -214,16 +214,16 @@ def _without_masks(group: SecureSum, secrets: Mapping[int, bytes]) -> RingCodes:
 
 
 def _out_of_bounds(
-    group: SecureSum, found: NDArray[np.int64], named: tuple[int, ...]
+    group: SecureSum, totals_: NDArray[np.int64], named: tuple[int, ...]
 ) -> Skipped | None:
     encoding, count = group.binding.encoding, len(group.survivors)
     most = largest_total(encoding, count, _deviation(group))
-    peak = int(np.abs(found).max(initial=0))
+    peak = int(np.abs(totals_).max(initial=0))
     if peak > most:
         return Skipped(
             SecureReason.SUM_OUT_OF_RANGE, f"a total is {peak} steps, at most {most} can be", named
         )
-    norm = math.sqrt(float(np.square(found.astype(np.float64)).sum())) * encoding.step / count
+    norm = math.sqrt(float(np.square(totals_.astype(np.float64)).sum())) * encoding.step / count
     if norm > (limit := norm_limit(group)):
         return Skipped(
             SecureReason.SUM_NORM,

@@ -18,7 +18,7 @@ from pocketquery.client.private.noise import delta
 __all__ = ["ADAPTERS", "Adapter", "expected_loss", "is_advised", "noise_after"]
 
 # A noise per value is a little more than planned, for its sensitivity is that after rounding.
-_ALIKE = 1.02
+_ROUNDING_SLACK = 1.02
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def expected_loss(adapter: Adapter, noise: float) -> float | None:
     """Points lost at that noise in the end, between measured ones along its logarithm; None beyond
     them."""
     known = adapter.losses
-    if noise > _ALIKE * known[-1][0]:
+    if noise > _ROUNDING_SLACK * known[-1][0]:
         return None
     places = [math.log(place) for place, _ in known]
     return float(np.interp(math.log(noise), places, [value for _, value in known]))
@@ -114,4 +114,4 @@ def expected_loss(adapter: Adapter, noise: float) -> float | None:
 
 def is_advised(adapter: Adapter, noise: float) -> bool:
     """Whether the adapter was seen to gain under that noise in the end."""
-    return noise <= _ALIKE * reference_noise(adapter.from_cohort)
+    return noise <= _ROUNDING_SLACK * reference_noise(adapter.from_cohort)
