@@ -19,7 +19,7 @@ from typing import Annotated, Literal, get_args
 
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
 from pocketquery.sdk.settings.declaration import Settings
-from pocketquery.sdk.validation import check_fields, number, whole
+from pocketquery.sdk.validation import check, number, whole
 from pocketquery.server.private.accounting import (
     Adversary,
     epsilon_of_zcdp,
@@ -53,7 +53,11 @@ TABLE = (
 
 @dataclass(frozen=True)
 class Charge(Settings):
-    """One row of the ledger: what one round cost."""
+    """One row of the ledger: what one round cost.
+
+    Raises:
+        InvalidInputError: a value out of its range, which might count as less than it cost.
+    """
 
     round: Annotated[int, whole(0), "its number"]
     season: Annotated[str, "the name of its season"]
@@ -76,14 +80,6 @@ class Charge(Settings):
     ]
     state: Annotated[ChargeState, "what became of the round; all cost alike"] = "charged"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        """Refuse what would count as less than it cost.
-
-        Raises:
-            InvalidInputError: a value out of its range.
-        """
-
     def cost(self, adversary: Adversary) -> float:
         """Rho of the round against ``adversary``."""
         if adversary == "M":
@@ -92,38 +88,25 @@ class Charge(Settings):
 
 
 @dataclass(frozen=True)
-class Season:
+class Season(Settings):
     """What is declared before a season's first round and fixed until its last.
 
-    Attributes:
-        name: told to devices, whose own ledgers count by it.
-        rounds: how many there are at most; stopping early is allowed, going on is a new season.
-        participations: of a device, at most.
-        noise_multiplier: z.
-        epsilon, delta: what the season may cost a device.
+    Raises:
+        InvalidInputError: a value out of its range.
     """
 
-    name: str
-    rounds: int = 10
-    participations: int = 1
-    noise_multiplier: float = 2.4
-    epsilon: float = 4.0
-    delta: float = 1e-6
+    name: Annotated[str, "told to devices, whose own ledgers count by it"]
+    rounds: Annotated[
+        int, whole(), "at most; stopping early is allowed, going on is a new season"
+    ] = 10
+    participations: Annotated[int, whole(), "of a device, at most"] = 1
+    noise_multiplier: Annotated[float, number(above=0), "z"] = 2.4
+    epsilon: Annotated[float, number(above=0), "that the season may cost a device"] = 4.0
+    delta: Annotated[float, number(above=0, below=1), "of that epsilon"] = 1e-6
 
     def __post_init__(self) -> None:
-        """Check each field.
-
-        Raises:
-            InvalidInputError: a value out of its range.
-        """
-        check_fields(
-            self,
-            rounds=whole(),
-            participations=whole(1, self.rounds),
-            noise_multiplier=number(above=0),
-            epsilon=number(above=0),
-            delta=number(above=0, below=1),
-        )
+        super().__post_init__()
+        check("participations", self.participations, whole(1, self.rounds))
 
     def charge(
         self,
