@@ -11,7 +11,7 @@ from tests.kills import by_fork, in_memory, printed
 
 
 @by_fork
-@pytest.mark.parametrize("kind", [[], ["buffered"]])
+@pytest.mark.parametrize("kind", [[], pytest.param(["buffered"], marks=pytest.mark.slow)])
 def test_killed_at_every_statement(tmp_path: Path, kind: list[str]) -> None:
     with in_memory(tmp_path) as folder:
         seen = ast.literal_eval(printed("tests.server.federation.kill_points", folder, *kind)[-1])

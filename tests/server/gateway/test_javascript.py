@@ -41,7 +41,10 @@ ANY = {
 }  # fmt: skip
 
 is_built = (PACKAGE / "dist" / "gateway.js").exists() and shutil.which("node") is not None
-pytestmark = pytest.mark.skipif(not is_built, reason="sdk/js is not built: npm ci && npm run build")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not is_built, reason="sdk/js is not built: npm ci && npm run build"),
+]
 
 
 class Mixed(Devices):

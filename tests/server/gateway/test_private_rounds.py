@@ -257,6 +257,7 @@ class Watch:
                 self.found.setdefault(now, set()).add(stage)
 
 
+@pytest.mark.slow
 def test_a_gateway_that_is_killed_loses_nothing_and_writes_no_change(
     federation: Files, tmp_path: Path
 ) -> None:

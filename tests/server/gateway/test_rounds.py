@@ -161,6 +161,7 @@ def test_gateways_give_the_bits_of_direct_devices(
         devices.close()
 
 
+@pytest.mark.slow
 def test_a_round_survives_a_gateway_that_is_killed_and_one_that_is_restarted(
     federation: Files, tmp_path: Path
 ) -> None:

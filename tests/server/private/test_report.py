@@ -200,7 +200,6 @@ def test_what_is_no_such_page_is_left_alone(
     assert "exists and is not a privacy report" in capsys.readouterr().err
 
 
-@pytest.mark.slow
 def test_the_page_of_a_private_round_that_ran(federation: Files, tmp_path: Path) -> None:
     """With real devices: how many came how far, and no epsilon where no noise was added."""
     given = {"secure": "on", "secure-least": 4, "clients-per-round": 8, "rest": 1, "rounds": 1}
