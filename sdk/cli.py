@@ -194,11 +194,11 @@ class _Parser(argparse.ArgumentParser):
             # What holds a space is a text for argparse, too.
             if word.startswith("--") and " " not in word:
                 self._check_option(word.partition("=")[0])
-        found, rest = super().parse_known_args(words, namespace)
+        options, rest = super().parse_known_args(words, namespace)
         rest = [word for word in rest if word != "--"]
         if rest:
-            self._refuse(found, rest)
-        return found, rest
+            self._refuse(options, rest)
+        return options, rest
 
     def _subparsers_actions(self) -> list[Subparsers]:
         return [one for one in self._actions if isinstance(one, argparse._SubParsersAction)]
@@ -210,18 +210,18 @@ class _Parser(argparse.ArgumentParser):
         near = _nearest(name, known)
         self.error(f"there is no option {name}{f'; did you mean {near}?' if near else ''}")
 
-    def _refuse(self, found: argparse.Namespace, rest: Sequence[str]) -> NoReturn:
+    def _refuse(self, options: argparse.Namespace, rest: Sequence[str]) -> NoReturn:
         for word in rest:
             if word.startswith("-"):
                 self._check_option(word)
-        said = " ".join(rest)
+        words = " ".join(rest)
         for one in reversed(self._actions):
             if not one.option_strings and one.nargs is None and one.choices is None:
                 self.error(
-                    f"expected one {one.dest}, found more: {said}; where it has spaces, put it in "
-                    f'quotes: "{getattr(found, one.dest)} {said}"'
+                    f"expected one {one.dest}, found more: {words}; where it has spaces, put it in "
+                    f'quotes: "{getattr(options, one.dest)} {words}"'
                 )
-        self.error(f"no option takes these words: {said}; see {self.prog} --help")
+        self.error(f"no option takes these words: {words}; see {self.prog} --help")
 
 
 def _empty_parser() -> tuple[argparse.ArgumentParser, Subparsers]:

@@ -300,14 +300,14 @@ class Encoder:
         name = self._manifest.default_prompt_name if prompt_name is None else prompt_name
         if name is None:
             return ""
-        found = self._manifest.prompts.get(name) if isinstance(name, str) else None
-        if found is None:
+        prompt_text = self._manifest.prompts.get(name) if isinstance(name, str) else None
+        if prompt_text is None:
             known = ", ".join(map(repr, sorted(self._manifest.prompts))) or "none"
             raise InvalidInputError(
                 f"prompt_name is {name!r}, the bundle {self.name!r} knows: {known}; "
                 "pass one of them, or the prompt itself as prompt="
             )
-        return found
+        return prompt_text
 
     def _checked_dimension(self, truncate_dim: int | None, batch_size: int) -> int:
         check_count(batch_size, "batch_size")

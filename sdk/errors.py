@@ -134,9 +134,9 @@ class WriteError(ArtifactError, OSError):
         found, remedy = _WHY_NOT_WRITTEN.get(
             error.errno or 0, (error.strerror or str(error), _LOOK)
         )
-        made = cls(f"{place} cannot be written: {found}; {remedy}")
-        made.errno = error.errno
-        return made
+        wrapped = cls(f"{place} cannot be written: {found}; {remedy}")
+        wrapped.errno = error.errno
+        return wrapped
 
     @staticmethod
     def is_meant_by(error: BaseException) -> bool:

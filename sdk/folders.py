@@ -41,7 +41,7 @@ __all__ = [
     "replace_folder",
 ]
 
-_OF_SYSTEMS = (".DS_Store", "Thumbs.db", "desktop.ini")  # left in any folder that was looked at
+_SYSTEM_FILES = (".DS_Store", "Thumbs.db", "desktop.ini")  # left in any folder that was looked at
 _RENAME_TRIES = 10
 TWO_RENAMES = 0.05
 """Seconds, ample, in which :func:`publish_folder` puts one folder in another's place."""
@@ -55,7 +55,7 @@ class FolderKind(NamedTuple):
         name: what such a folder is, with its article.
         marker: the file that says so.
         format: the ``format`` in the marker, a JSON object; None: it names none.
-        files: patterns of all that such a folder holds; empty: they cannot be told.
+        files: patterns of all that such a folder holds; empty: nobody knows.
     """
 
     name: str
@@ -69,7 +69,7 @@ def check_replaceable(place: Path, kind: FolderKind) -> None:
     else's in it, or an empty one.
 
     Raises:
-        InvalidInputError: ``place`` holds something else, or lies below what is no folder.
+        InvalidInputError: ``place`` holds something else, or is below what is no folder.
     """
     above = next((one for one in place.absolute().parents if one.exists()), place)
     if not above.is_dir():
@@ -86,7 +86,7 @@ def check_replaceable(place: Path, kind: FolderKind) -> None:
             f"{place} exists and is not {kind.name}; it is left alone. Name another place or "
             "remove it"
         )
-    known = (*kind.files, *_OF_SYSTEMS)
+    known = (*kind.files, *_SYSTEM_FILES)
     added = [one for one in entries if not any(fnmatchcase(one, each) for each in known)]
     if kind.files and added:
         raise InvalidInputError(
@@ -119,7 +119,7 @@ def replace_folder(path: Path | str, *, private: bool = False) -> Iterator[Path]
         publish_folder(temporary, path)
     except BaseException as error:
         _remove(temporary)
-        if isinstance(error, OSError) and WriteError.is_meant_by(error):  # ours, told by its path
+        if isinstance(error, OSError) and WriteError.is_meant_by(error):
             raise WriteError.of(path, error) from error
         raise
 

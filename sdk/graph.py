@@ -69,7 +69,7 @@ class Graph:
         self._num_threads = num_threads
         self._source = source
         tensors = {name: _float32(name, value, source) for name, value in adapter.items()}
-        # The session reads the adapter where it lies, for as long as it lives: both are kept.
+        # The session reads the adapter in place, as long as it lives, so both are referenced.
         self._adapter = _bindable(tensors)
         self._session = _open(model, self._adapter, num_threads, source)
         _check_signature(self._session, dimension, source)
@@ -216,14 +216,14 @@ def _check_signature(session: onnxruntime.InferenceSession, dimension: int, sour
         raise CorruptArtifactError(
             f"{source}: encoder.onnx gives {sorted(outputs)}, expected {_OUTPUT}"
         )
-    found = outputs[_OUTPUT]
+    output = outputs[_OUTPUT]
     # An exporter may leave the last axis symbolic (a text); then the first call tells.
-    if found.type != "tensor(float)" or len(found.shape) != 2:
+    if output.type != "tensor(float)" or len(output.shape) != 2:
         raise CorruptArtifactError(
-            f"{source}: {_OUTPUT} is {found.type} {found.shape}, "
+            f"{source}: {_OUTPUT} is {output.type} {output.shape}, "
             f"expected float (batch, {dimension})"
         )
-    if isinstance(found.shape[1], int) and found.shape[1] != dimension:
+    if isinstance(output.shape[1], int) and output.shape[1] != dimension:
         raise CorruptArtifactError(
-            f"{source}: {_OUTPUT} has {found.shape[1]} dimensions, the manifest says {dimension}"
+            f"{source}: {_OUTPUT} has {output.shape[1]} dimensions, the manifest says {dimension}"
         )

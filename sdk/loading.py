@@ -48,7 +48,7 @@ def load(
 
     Args:
         path: the bundle: a path, or the name of an installed one (:func:`sdk.bundles`). None: the
-            one that ``POCKETQUERY_BUNDLE`` names, else the one that comes with the SDK.
+            one that ``POCKETQUERY_BUNDLE`` names, else the built-in one.
         adapter: a newer one than the bundle's own: a release, by its path or bytes, or tensors by
             name. :meth:`Encoder.swap_adapter` does the same later.
         public_key: where given, the bundle and the release must be signed by its private half
@@ -79,7 +79,7 @@ def load(
 
 def encode(sentences: str | Sequence[str], **options: Unpack[EncodeOptions]) -> NDArray[np.float32]:
     """Encode with the bundle named by the environment's ``POCKETQUERY_BUNDLE``, else the last one
-    loaded, else the one that comes with the SDK. Arguments, results and errors as
+    loaded, else the built-in one. Arguments, results and errors as
     :meth:`Encoder.encode`.
 
     Where ``POCKETQUERY_PUBLIC_KEY`` names a key too, the bundle must be signed by it.

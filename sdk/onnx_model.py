@@ -86,9 +86,9 @@ class AnonymousFile:
         Raises:
             OSError: there is no memory left.
         """
-        left = memoryview(piece)
-        while left:
-            left = left[os.write(self._descriptor, left) :]
+        rest = memoryview(piece)
+        while rest:
+            rest = rest[os.write(self._descriptor, rest) :]
 
     def view(self) -> bytes | mmap.mmap:
         """All of it, to read in place."""

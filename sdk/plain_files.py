@@ -43,20 +43,20 @@ def plain_size(path: Path, mend: str = "build the index again or copy it anew") 
         CorruptArtifactError: a folder, a pipe or a device.
     """
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError as error:  # a link in a circle too
         raise ArtifactNotFoundError(f"{path} is missing; {mend}") from error
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise CorruptArtifactError(
-            f"{path} is {stat.filemode(found.st_mode)}, expected a plain file; {mend}"
+            f"{path} is {stat.filemode(status.st_mode)}, expected a plain file; {mend}"
         )
-    return found.st_size
+    return status.st_size
 
 
 def has_one_name(path: Path) -> bool:
     """Whether ``path`` is no link and the file has no other name (hard link)."""
-    found = path.lstat()
-    return stat.S_ISREG(found.st_mode) and found.st_nlink == 1
+    status = path.lstat()
+    return stat.S_ISREG(status.st_mode) and status.st_nlink == 1
 
 
 def check_own_file(path: Path) -> None:

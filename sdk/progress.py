@@ -92,14 +92,14 @@ class Progress:
         speed = f"{rate:,.1f}" if rate < 10 else f"{rate:,.0f}"
         if self.total is None:
             return f"{self._label} {self.done:,}{unit}  {speed}/s{self._end}"
-        left = _duration((self.total - self.done) / rate) if rate > 0 else "?"
+        remaining = _duration((self.total - self.done) / rate) if rate > 0 else "?"
         bar = ""
         if self._bar:
             filled = min(_WIDTH, _WIDTH * self.done // max(1, self.total))
             bar = "[" + "#" * filled + "." * (_WIDTH - filled) + "] "
         return (
             f"{self._label} {bar}{self.done:,}/{self.total:,}{unit}  {speed}/s  "
-            f"{left} left{self._end}"
+            f"{remaining} left{self._end}"
         )
 
     @property

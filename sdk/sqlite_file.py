@@ -95,7 +95,7 @@ class SqliteKind:
         """A connection to the file at ``path``.
 
         Args:
-            path: where it lies.
+            path: of the file.
             mode: "ro", "rw", or "rwc", which makes it where it is not there.
             seconds: how long to wait for others' transactions.
             any_thread: whether threads other than this one may use it (one at a time).
@@ -186,8 +186,8 @@ class SqliteKind:
 
     def damaged(self, path: Path, found: object = None) -> CorruptArtifactError:
         """The error that says so, with what was found."""
-        told = "" if found is None else f" ({found})"
-        return CorruptArtifactError(f"{path} is damaged or not {self.name}{told}; {self.mend}")
+        detail = "" if found is None else f" ({found})"
+        return CorruptArtifactError(f"{path} is damaged or not {self.name}{detail}; {self.mend}")
 
     def explain(self, error: sqlite3.Error | UnicodeDecodeError, path: Path) -> ArtifactError:
         """What SQLite's ``error`` means for whoever opened ``path``."""
@@ -222,7 +222,7 @@ def transaction(connection: _Connection, begin: str = "BEGIN IMMEDIATE") -> Iter
         connection.execute("COMMIT")
     finally:
         if connection.in_transaction:
-            with contextlib.suppress(sqlite3.Error):  # what failed before is what is told
+            with contextlib.suppress(sqlite3.Error):  # the first error is the one to report
                 connection.execute("ROLLBACK")
 
 
@@ -234,13 +234,13 @@ def check_sqlite() -> None:
     """
     least = ".".join(map(str, LEAST_SQLITE))
     if sqlite3.sqlite_version_info < LEAST_SQLITE:
-        found = f"is {sqlite3.sqlite_version}"
+        state = f"is {sqlite3.sqlite_version}"
     elif lacking := _lacking_features():
-        found = f"{sqlite3.sqlite_version} has no {lacking}"
+        state = f"{sqlite3.sqlite_version} has no {lacking}"
     else:
         return
     raise PocketQueryError(
-        f"the SQLite of this Python {found}; expected {least} or later, with FTS5 and functions "
+        f"the SQLite of this Python {state}; expected {least} or later, with FTS5 and functions "
         "for JSON. Use a Python that has its own (python.org's, uv's, conda's), or a newer system's"
     )
 
@@ -276,10 +276,10 @@ def is_new(connection: sqlite3.Connection) -> bool:
 def identity(path: Path) -> tuple[int, int] | None:
     """Which file is at ``path``; None where there is none."""
     try:
-        found = path.stat()
+        status = path.stat()
     except FileNotFoundError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def error_code(error: BaseException | None) -> int | None:

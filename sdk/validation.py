@@ -84,14 +84,14 @@ def number(
         if isinstance(value, bool | str | bytes) or not hasattr(value, "__float__"):
             return False
         try:
-            found = float(value)
+            real = float(value)
         except (TypeError, ValueError, OverflowError):
             return False
         return (
-            math.isfinite(found)
-            and least <= found <= most
-            and (above is None or found > above)
-            and (below is None or found < below)
+            math.isfinite(real)
+            and least <= real <= most
+            and (above is None or real > above)
+            and (below is None or real < below)
         )
 
     bounds = [

@@ -214,9 +214,9 @@ def check_adapter_place(path: Path | str) -> None:
     )
     folder = place.parent
     if not folder.is_dir() or not os.access(folder, os.W_OK):
-        found = "is not writable" if folder.is_dir() else "is not a folder"
+        state = "is not writable" if folder.is_dir() else "is not a folder"
         raise InvalidInputError(
-            f"{folder} {found}, expected one to write {place.name} to; make it or name another"
+            f"{folder} {state}, expected one to write {place.name} to; make it or name another"
         )
 
 
@@ -314,10 +314,10 @@ def _check_format(fields: Fields, name: str) -> None:
             f"{name}: tensors without a format, expected an adapter release ({ADAPTER_FORMAT!r}); "
             f"a bundle's own {ADAPTER_FILE} is none, and is loaded with its bundle"
         )
-    found = fields.text("format", _MOST_CHARACTERS)
-    if found != ADAPTER_FORMAT:
+    format = fields.text("format", _MOST_CHARACTERS)
+    if format != ADAPTER_FORMAT:
         raise CorruptArtifactError(
-            f"{name}: found {found!r}, expected an adapter release ({ADAPTER_FORMAT!r})"
+            f"{name}: found {format!r}, expected an adapter release ({ADAPTER_FORMAT!r})"
         )
     version = fields.text("format_version", _MOST_DIGITS)
     if version == str(ADAPTER_VERSION):
@@ -333,16 +333,16 @@ def _check_format(fields: Fields, name: str) -> None:
 
 
 def _check_digests(data: bytes, halves: Tensors, metadata: Mapping[str, str], name: str) -> None:
-    found = {
+    digests = {
         "content_sha256": sha256_bytes(_canonical(_without(metadata, "content_sha256"))),
         "tensors_sha256": sha256_bytes(serialize(halves)),
     }
-    for digest, value in found.items():
+    for digest, value in digests.items():
         if metadata.get(digest) != value:
-            said = shortened(str(metadata.get(digest)))
+            recorded = shortened(str(metadata.get(digest)))
             raise CorruptArtifactError(
-                f"{name}: {digest} is {said!r}, its content gives {value!r}; it was changed. Fetch "
-                "it again"
+                f"{name}: {digest} is {recorded!r}, its content gives {value!r}; it was changed. "
+                "Fetch it again"
             )
     if serialize(halves, metadata) != data:
         raise CorruptArtifactError(

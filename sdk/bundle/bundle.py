@@ -53,9 +53,9 @@ class Bundle:
     """An opened bundle: its manifest is checked, its files are checked as they are read.
 
     Attributes:
-        storage: where its files lie.
+        storage: its files.
         manifest: what it says of itself; ``manifest.signature_key_id`` is who it says signed it.
-        manifest_bytes: the manifest as it lies there.
+        manifest_bytes: the bytes of ``manifest.json``.
         public_key: whose signature of them was checked, 32 raw bytes; None where no key was given.
     """
 
@@ -105,7 +105,7 @@ class Bundle:
 
     @property
     def path(self) -> Path:
-        """Where the bundle lies."""
+        """The bundle's folder or zip."""
         from pathlib import Path  # here: it takes 4 ms
 
         return Path(self.storage)

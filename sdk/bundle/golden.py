@@ -100,14 +100,14 @@ def replay(encoder: Encoder, texts: Sequence[GoldenText]) -> GoldenAgreement:
     least, largest = 1.0, 0.0
     for golden in texts:
         _same_ids(golden, encoder.tokenize(golden.text))
-        found = encoder.encode(golden.text, prompt="")
+        vector = encoder.encode(golden.text, prompt="")
         expected = np.array(golden.vector, dtype=np.float32)
-        if expected.shape != found.shape:
+        if expected.shape != vector.shape:
             raise CorruptArtifactError(
                 f"{GOLDEN_FILE}: the vector of {_short(golden.text)} has {expected.size} numbers, "
-                f"the encoder's space has {found.size} dimensions"
+                f"the encoder's space has {vector.size} dimensions"
             )
-        cosine = _cosine(found, expected)
+        cosine = _cosine(vector, expected)
         if not cosine >= LEAST_COSINE:  # so that NaN fails too
             raise CorruptArtifactError(
                 f"{GOLDEN_FILE}: the vector of {_short(golden.text)} has cosine {cosine:.4f} with "
@@ -115,20 +115,20 @@ def replay(encoder: Encoder, texts: Sequence[GoldenText]) -> GoldenAgreement:
                 "something else than the exporting one did, or the bundle was put together wrongly"
             )
         least = min(least, cosine)
-        largest = max(largest, float(np.abs(found - expected).max()))
+        largest = max(largest, float(np.abs(vector - expected).max()))
     return GoldenAgreement(len(texts), least, largest)
 
 
-def _same_ids(golden: GoldenText, found: Sequence[int]) -> None:
-    if tuple(found) != golden.ids:
+def _same_ids(golden: GoldenText, ids: Sequence[int]) -> None:
+    if tuple(ids) != golden.ids:
         raise CorruptArtifactError(
-            f"{GOLDEN_FILE}: {_short(golden.text)} gives the ids {_some(found)}, expected "
+            f"{GOLDEN_FILE}: {_short(golden.text)} gives the ids {_some(ids)}, expected "
             f"{_some(golden.ids)}; the tokenizer is not the one the bundle was made with"
         )
 
 
-def _cosine(left: NDArray[np.float32], right: NDArray[np.float32]) -> float:
-    a, b = left.astype(np.float64), right.astype(np.float64)
+def _cosine(first: NDArray[np.float32], second: NDArray[np.float32]) -> float:
+    a, b = first.astype(np.float64), second.astype(np.float64)
     norms = float(np.linalg.norm(a) * np.linalg.norm(b))
     return float(a @ b) / norms if norms else math.nan
 

@@ -1,8 +1,8 @@
-"""Bundles that are installed: the one that comes with the SDK, and those of data packages.
+"""Bundles that are installed: the built-in one, and those of data packages.
 
 A data package is a Python package that holds a bundle and names it in the entry-point group
 ``pocketquery.bundles``, as ``NAME = "package:FOLDER"`` or ``NAME = "package.inner:FOLDER"``. It is
-found without running its code, or that of a package it lies in.
+found without running its code, or that of a package around it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ KEY_VARIABLE = "POCKETQUERY_PUBLIC_KEY"
 DEFAULT = "default"
 _SDK = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 DEFAULT_BUNDLE = os.path.join(_SDK, "default")
-"""Where the default lies; text, for pathlib takes longer than to open it."""
+"""The folder of the built-in bundle; text, for pathlib takes longer than to open it."""
 
 _GROUP = "pocketquery.bundles"
 _NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}"
@@ -53,12 +53,12 @@ def bundles() -> Mapping[str, Path]:
     from importlib.metadata import entry_points
     from pathlib import Path
 
-    found = {DEFAULT: Path(DEFAULT_BUNDLE)}
+    places = {DEFAULT: Path(DEFAULT_BUNDLE)}
     for point in entry_points(group=_GROUP):
         place = next((one for one in _places(point) if one.exists()), None)
         if place is not None:
-            found.setdefault(point.name, place)
-    return found
+            places.setdefault(point.name, place)
+    return places
 
 
 def installed_bundle(name: Path | str) -> Path | str | None:

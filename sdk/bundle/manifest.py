@@ -192,9 +192,9 @@ class Manifest(NamedTuple):
 
 
 def _check_format(fields: Fields) -> None:
-    found = fields.text("format", _MOST_CHARACTERS)
-    if found != FORMAT:
-        raise _wrong("format", repr(found), repr(FORMAT))
+    format = fields.text("format", _MOST_CHARACTERS)
+    if format != FORMAT:
+        raise _wrong("format", repr(format), repr(FORMAT))
     version = fields.integer("format_version")
     if version > FORMAT_VERSION:
         raise UnsupportedVersionError(

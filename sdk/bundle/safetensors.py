@@ -55,10 +55,10 @@ _LONGEST_LAYOUT = 65_536  # bytes of a header that is remembered
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    values = dict(pairs)
+    if len(values) != len(pairs):
         raise ValueError("a key occurs twice")
-    return found
+    return values
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_unique)
@@ -99,12 +99,12 @@ def parse_whole(
         copy: False gives arrays that lie in ``data``: read-only, maybe not aligned.
     """
     text, body = _split(data, source)
-    found = _apart(text, source)
-    if found is None:
+    parts = _apart(text, source)
+    if parts is None:
         header = _header(text, source)
         metadata, entries = _metadata(header, source), _layout(header, len(body), source)
     else:
-        metadata, entries = found[0], _known_layout(found[1], len(body), source)
+        metadata, entries = parts[0], _known_layout(parts[1], len(body), source)
     return {entry.name: _tensor(entry, body, source, copy) for entry in entries}, metadata
 
 
@@ -184,10 +184,10 @@ def _apart(text: bytes, source: str) -> tuple[dict[str, str], bytes] | None:
     if len(text) > _LONGEST_LAYOUT or not text.startswith(_FIRST) or text[end : end + 2] != b',"':
         return None
     try:
-        found = _header(text[len(_FIRST) - 1 : end], source)
+        metadata = _header(text[len(_FIRST) - 1 : end], source)
     except CorruptArtifactError:  # the brace may stand in a text, or the file is broken
         return None
-    return _metadata({"__metadata__": found}, source), b"{" + text[end + 1 :]
+    return _metadata({"__metadata__": metadata}, source), b"{" + text[end + 1 :]
 
 
 @functools.lru_cache(_LAYOUTS)
@@ -219,12 +219,12 @@ def _header(text: bytes, source: str) -> dict[str, object]:
 
 
 def _metadata(header: Mapping[str, object], source: str) -> dict[str, str]:
-    found = header.get("__metadata__", {})
-    if not isinstance(found, dict) or not all(isinstance(v, str) for v in found.values()):
+    metadata = header.get("__metadata__", {})
+    if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
         raise CorruptArtifactError(
-            f"{source}: __metadata__ must map text to text, found {reprlib.repr(found)}"
+            f"{source}: __metadata__ must map text to text, found {reprlib.repr(metadata)}"
         )
-    return found
+    return metadata
 
 
 def _entry(name: str, spec: object, source: str) -> _Entry:
@@ -287,7 +287,7 @@ def _tensor(entry: _Entry, body: memoryview, source: str, copy: bool) -> NDArray
             f"{source}: tensor {entry.name!r} holds bytes other than 0 and 1"
         )
     try:
-        found = np.frombuffer(raw, dtype=entry.dtype).reshape(entry.shape)
+        array = np.frombuffer(raw, dtype=entry.dtype).reshape(entry.shape)
     except ValueError as error:  # more axes, or longer ones, than numpy can hold
         raise CorruptArtifactError(f"{source}: tensor {entry.name!r}: {error}") from error
-    return found.copy() if copy else found
+    return array.copy() if copy else array

@@ -106,8 +106,8 @@ def check_detached(files: _Files, message: bytes, public_key: Key, what: str = "
             f"{os.fspath(files)}: found no signature, expected one by the key {key_id(raw)}"
         )
     try:
-        found = files.read(SIGNATURE_FILE, _SIGNATURE_BYTES + 1)
-        check_signature(message, found, raw, what)
+        signature = files.read(SIGNATURE_FILE, _SIGNATURE_BYTES + 1)
+        check_signature(message, signature, raw, what)
     except SignatureError as error:
         raise SignatureError(f"{os.fspath(files)}: {error}") from error
     return raw

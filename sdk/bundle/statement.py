@@ -97,7 +97,7 @@ class RollOut:
 
     def includes(self, secret: bytes) -> bool:
         """Whether the device with this secret is among the first: SHA-256 of secret and salt, as a
-        fraction, lies below the share."""
+        fraction, is below the share."""
         drawn = int.from_bytes(hashlib.sha256(secret + self.salt).digest()[:8], "big")
         return drawn * WHOLE < self.share << 64
 
@@ -161,7 +161,7 @@ class Statement:
         fields = outer.child("signed")
         _check_format(fields, name)
         signatures = outer.texts("signatures", most=MOST_KEYS)
-        found = cls(
+        statement = cls(
             space_id=fields.text("space_id", _MOST_CHARACTERS),
             encoder_sha256=fields.text("encoder_sha256", _MOST_CHARACTERS),
             sequence=fields.integer("sequence", 1, _LAST_SEQUENCE),
@@ -171,13 +171,13 @@ class Statement:
             roll_out=_roll_out(fields),
             signatures={one: _hexadecimal(text, 64, name) for one, text in signatures.items()},
         )
-        if found.to_bytes() != line:
+        if statement.to_bytes() != line:
             raise CorruptArtifactError(
                 f"{name}: not in the bytes a statement is written in; it was changed. Fetch it "
                 "again"
             )
-        _check_sense(found, name)
-        return found
+        _check_sense(statement, name)
+        return statement
 
     def check_belongs(self, manifest: Manifest, name: str) -> None:
         """See that it is of releases for the bundle of ``manifest``.
@@ -233,24 +233,24 @@ def _check_format(fields: Fields, name: str) -> None:
         )
 
 
-def _check_sense(found: Statement, name: str) -> None:
+def _check_sense(statement: Statement, name: str) -> None:
     """What each field alone does not show."""
-    wrong, version, last = "", found.release.version, [one.until for one in found.keys]
-    if len({one.key for one in found.keys}) < len(found.keys) or None not in last:
+    wrong, version, last = "", statement.release.version, [one.until for one in statement.keys]
+    if len({one.key for one in statement.keys}) < len(statement.keys) or None not in last:
         wrong = f"keys with the ends {last}, expected different ones, of which one has no end"
-    elif found.rollback_from is not None and not is_older(version, found.rollback_from):
-        wrong = f"a rollback from {shortened(found.rollback_from)} to {shortened(version)}"
-    elif found.roll_out is not None and not is_older(found.roll_out.rest.version, version):
-        rest = shortened(found.roll_out.rest.version)
+    elif statement.rollback_from is not None and not is_older(version, statement.rollback_from):
+        wrong = f"a rollback from {shortened(statement.rollback_from)} to {shortened(version)}"
+    elif statement.roll_out is not None and not is_older(statement.roll_out.rest.version, version):
+        rest = shortened(statement.roll_out.rest.version)
         wrong = f"a roll-out from {rest} to {shortened(version)}"
     if wrong:
         raise CorruptArtifactError(f"{name}: found {wrong}; it was not made by a registry")
 
 
-def _key(found: Any, name: str) -> StatementKey:
-    if not isinstance(found, dict):
+def _key(entry: Any, name: str) -> StatementKey:
+    if not isinstance(entry, dict):
         raise CorruptArtifactError(f"{name}: field 'keys': expected objects")
-    fields = Fields(found, name, "keys.")
+    fields = Fields(entry, name, "keys.")
     until = None if fields.is_null("until") else fields.integer("until", 1, _LAST_SEQUENCE)
     return StatementKey(_hexadecimal(fields.text("key"), 32, name), until)
 

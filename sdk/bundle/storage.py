@@ -77,11 +77,11 @@ class FolderStorage:
         path = os.path.join(self._folder, name)
         try:
             with _explained(path):
-                found = os.stat(path)
+                status = os.stat(path)
         except ArtifactNotFoundError:
             return None
-        _check_plain(found.st_mode, path)
-        return found.st_size
+        _check_plain(status.st_mode, path)
+        return status.st_size
 
     def read(self, name: str, limit: int) -> bytes:
         """The whole file, or its first ``limit`` bytes where it is longer."""
@@ -163,8 +163,8 @@ def _opened(path: Path | str) -> Iterator[io.BufferedReader]:
 def _check_plain(mode: int, path: Path | str) -> None:
     if not stat.S_ISREG(mode):
         kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe"}
-        found = kinds.get(stat.S_IFMT(mode), "a device or a socket")
-        raise CorruptArtifactError(f"{path}: found {found}, expected a plain file")
+        kind = kinds.get(stat.S_IFMT(mode), "a device or a socket")
+        raise CorruptArtifactError(f"{path}: found {kind}, expected a plain file")
 
 
 @contextlib.contextmanager

@@ -151,12 +151,12 @@ class StoredZip:
         if len(data) < _LOCAL.size + len(raw):
             self._refuse(f"{name!r} begins behind its end; it is truncated")
         fields = _LOCAL.unpack_from(data)
-        flags, found = fields[2], (fields[3], *fields[6:9])
+        flags, local = fields[2], (fields[3], *fields[6:9])
         expected = (described[0], 0, 0, 0) if flags & _SIZES_FOLLOW else described
         if (
             fields[0] != b"PK\3\4"
             or data[_LOCAL.size :] != raw
-            or found not in (expected, described)
+            or local not in (expected, described)
             or flags & (_ENCRYPTED | _MASKED)
         ):
             self._refuse(f"{name!r} is described otherwise where it lies than in the directory")

@@ -102,11 +102,11 @@ def guarded(
         found = check()
         done.extend([found] if isinstance(found, Finding) else found)
     except MissingExtraError as error:
-        said, remedy = str(error), str(error).partition("install it with: ")[2] or remedy
+        message, remedy = str(error), str(error).partition("install it with: ")[2] or remedy
     except PocketQueryError as error:
-        said = str(error)
+        message = str(error)
     except Exception as error:
-        said = f"{type(error).__name__}: {error}"
+        message = f"{type(error).__name__}: {error}"
     else:
         return done
-    return [*done, Finding(area, name, Severity.BROKEN, " ".join(said.split()), remedy)]
+    return [*done, Finding(area, name, Severity.BROKEN, " ".join(message.split()), remedy)]

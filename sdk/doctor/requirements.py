@@ -53,7 +53,7 @@ def declared(lines: Iterable[str] | None = None) -> dict[str, tuple[Requirement,
     Args:
         lines: as the metadata's ``Requires-Dist`` has them; None: those of the installed version.
     """
-    found: dict[str, list[Requirement]] = {"": []}
+    by_extra: dict[str, list[Requirement]] = {"": []}
     for line in requires(_OURS) or [] if lines is None else lines:
         match = _LINE.match(line)
         if match is None:
@@ -61,21 +61,21 @@ def declared(lines: Iterable[str] | None = None) -> dict[str, tuple[Requirement,
         extra = _EXTRA.search(match["marker"] or "")
         inner = tuple(part.strip() for part in (match["extras"] or "").split(",") if part.strip())
         wanted = Requirement(match["name"], match["range"].replace(" ", ""), inner)
-        found.setdefault(extra[1] if extra else "", []).append(wanted)
-    return {extra: tuple(_resolved(extra, found, set())) for extra in found}
+        by_extra.setdefault(extra[1] if extra else "", []).append(wanted)
+    return {extra: tuple(_resolved(extra, by_extra, set())) for extra in by_extra}
 
 
 def _resolved(
-    extra: str, found: Mapping[str, list[Requirement]], seen: set[str]
+    extra: str, by_extra: Mapping[str, list[Requirement]], seen: set[str]
 ) -> Iterator[Requirement]:
     if extra in seen:
         return
     seen.add(extra)
-    for wanted in found.get(extra, []):
+    for wanted in by_extra.get(extra, []):
         if wanted.name.lower() != _OURS:
             yield wanted
         for inner in wanted.extras if wanted.name.lower() == _OURS else ():
-            yield from _resolved(inner, found, seen)
+            yield from _resolved(inner, by_extra, seen)
 
 
 def fits(installed: str, allowed: str) -> bool:

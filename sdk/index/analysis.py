@@ -81,11 +81,11 @@ _marks = _Marks()
 
 def _stream_safe(text: str) -> str:
     """``text`` with the first 30 of each run of combining marks."""
-    kept, done = [], 0
+    pieces, done = [], 0
     for run in _TOO_MANY.finditer(text.translate(_marks)):
-        kept.append(text[done : run.start()])
+        pieces.append(text[done : run.start()])
         done = run.end()
-    return "".join([*kept, text[done:]]) if done else text
+    return "".join([*pieces, text[done:]]) if done else text
 
 
 def _pieces(run: str) -> str:

@@ -1,7 +1,7 @@
 """Building an index beside its place, and putting it there in one step when it is complete.
 
-The work lies in ``.<name>.building``. Every add is committed, so a build that is killed can be
-taken up again (``resume=True``) where it was; what stands at ``path`` is untouched until the end.
+The build is in ``.<name>.building``. Every add is committed, so a killed build can continue where
+it was (``resume=True``). What is at ``path`` is untouched until the end.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def create_index(
         encoded_by: what makes the vectors, where it is not the encoder that the space is named
             after. A build that was killed is not resumed with another.
         encoder_digest: what tells that encoder from another of the same name and space; likewise.
-            It lies beside the build, and the index does not have it.
+            It is beside the build, and the index does not have it.
         signing_key: an Ed25519 private key to sign the index with when it is published: 32 raw
             bytes, 64 hexadecimal digits or a PEM file.
         private: for its owner alone (0700, files 0600), as it is anyway where it replaces an index

@@ -63,9 +63,9 @@ def contents_sha256(connection: sqlite3.Connection, folder: Path, dimension: int
         digest.update(rows.data)
     for (lengths,) in connection.execute("SELECT lengths FROM segments ORDER BY first_row"):
         digest.update(lengths)
-    for term, found, counts in postings_by_term(connection, count):
-        digest.update(packed_texts(term) + _LENGTH.pack(len(found)))
-        digest.update(found.astype("<u4").tobytes() + counts.astype(np.dtype("<u2")).tobytes())
+    for term, numbers, counts in postings_by_term(connection, count):
+        digest.update(packed_texts(term) + _LENGTH.pack(len(numbers)))
+        digest.update(numbers.astype("<u4").tobytes() + counts.astype(np.dtype("<u2")).tobytes())
     return digest.hexdigest()
 
 
@@ -82,12 +82,12 @@ def stored_texts(connection: sqlite3.Connection, count: int) -> Iterator[StoredT
         CorruptArtifactError: a row lacks one, or has it as another thing than a text.
     """
     row = -1
-    for row, (found, *texts) in enumerate(
+    for row, (number, *texts) in enumerate(
         connection.execute(
             "SELECT row, id, metadata, text FROM documents JOIN texts USING (row) ORDER BY row"
         )
     ):
-        if found != row or not all(isinstance(one, str) for one in texts):
+        if number != row or not all(isinstance(one, str) for one in texts):
             break
         yield StoredTexts(*texts)
     else:

@@ -181,11 +181,11 @@ class Database:
             raise _KIND.explain(error, self.path) from error
         most = _MOST_LIMIT
         with contextlib.suppress(FileNotFoundError):  # removed, and open all the same
-            found = self.path.stat()
-            if (found.st_dev, found.st_ino) != connection.file:
+            status = self.path.stat()
+            if (status.st_dev, status.st_ino) != connection.file:
                 return False
             if not self.writable:  # no value is longer than its file, whatever a page says of it
-                most = max(found.st_size, _LEAST_LIMIT)
+                most = max(status.st_size, _LEAST_LIMIT)
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, min(most, _MOST_LIMIT))
         return True
 
@@ -234,15 +234,15 @@ def get_meta(connection: sqlite3.Connection, key: str, default: str | None = Non
     Raises:
         CorruptArtifactError: there is none, though every index has it, or it is no text.
     """
-    found = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
-    if found is None and default is not None:
+    stored = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+    if stored is None and default is not None:
         return default
-    if found is None or not isinstance(found[0], str):
+    if stored is None or not isinstance(stored[0], str):
         raise CorruptArtifactError(
             f"the index's database lacks {key!r}, or has it as another thing than a text; "
             "copy the index anew or build it again"
         )
-    return found[0]
+    return stored[0]
 
 
 def set_meta(connection: sqlite3.Connection, key: str, value: str) -> None:
@@ -266,9 +266,9 @@ def _check_size(connection: sqlite3.Connection, path: Path) -> None:
     """SQLite itself notices a missing page only when it reads it."""
     (pages,) = connection.execute("PRAGMA page_count").fetchone()
     (size,) = connection.execute("PRAGMA page_size").fetchone()
-    found = plain_size(path)
-    if found < pages * size:
+    bytes_there = plain_size(path)
+    if bytes_there < pages * size:
         raise CorruptArtifactError(
-            f"{path} has {found} bytes, expected {pages * size}: it is truncated; "
+            f"{path} has {bytes_there} bytes, expected {pages * size}: it is truncated; "
             "copy the index anew or build it again"
         )

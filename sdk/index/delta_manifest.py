@@ -48,7 +48,7 @@ class Contents:
 
 @dataclass(frozen=True)
 class PartRecord:
-    """A part of a delta: hash and size as it lies in the file, and its size unpacked."""
+    """A part of a delta: hash and size in the file, and its size unpacked."""
 
     sha256: str
     bytes: int
@@ -90,9 +90,10 @@ def parse_manifest(data: bytes, source: str) -> DeltaManifest:
         UnsupportedVersionError: of a newer version.
     """
     fields = Fields.of_json(data, source, most_bytes=MOST_DELTA_BYTES)
-    if (found := fields.text("format")) != _FORMAT:
+    if (format := fields.text("format")) != _FORMAT:
         raise CorruptArtifactError(
-            f"{source} has the format {found[:40]!r}, expected {_FORMAT!r}; is it another artefact?"
+            f"{source} has the format {format[:40]!r}, expected {_FORMAT!r}; "
+            "is it another artefact?"
         )
     if (version := fields.integer("format_version", 1)) > _VERSION:
         raise UnsupportedVersionError(

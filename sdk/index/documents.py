@@ -146,26 +146,26 @@ def delete_documents(connection: sqlite3.Connection, ids: Iterable[str]) -> int:
 
 def has_document(connection: sqlite3.Connection, identifier: str) -> bool:
     """Whether there is a document with this id."""
-    found = connection.execute("SELECT 1 FROM documents WHERE id = ?", (identifier,)).fetchone()
-    return found is not None
+    row = connection.execute("SELECT 1 FROM documents WHERE id = ?", (identifier,)).fetchone()
+    return row is not None
 
 
 def find_document(connection: sqlite3.Connection, identifier: str) -> Document | None:
     """The document with this id, where there is one."""
-    found = connection.execute(
+    fields = connection.execute(
         "SELECT id, text, metadata FROM documents JOIN texts USING (row) WHERE id = ?",
         (identifier,),
     ).fetchone()
-    return stored_document(*found) if found else None
+    return stored_document(*fields) if fields else None
 
 
 def find_rows(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str, int]:
     """The row of each of ``ids`` that is there."""
-    found = {}
+    rows = {}
     for identifier in ids:
         for (row,) in connection.execute("SELECT row FROM documents WHERE id = ?", (identifier,)):
-            found[identifier] = int(row)
-    return found
+            rows[identifier] = int(row)
+    return rows
 
 
 def documents_of_rows(connection: sqlite3.Connection, rows: Sequence[int]) -> dict[int, Document]:
@@ -204,13 +204,13 @@ def check_tables(connection: sqlite3.Connection, rows: int) -> None:
     for document in stream_documents(connection, 0, rows):
         if not document.id:
             _fail("a document with an empty id", "a unique text")
-    for found, what in (
+    for query, what in (
         ("SELECT count(*) FROM documents", "documents"),
         ("SELECT count(*) FROM texts", "texts"),
         ("SELECT count(*) FROM documents JOIN texts USING (row)", "documents with a text"),
     ):
         (count,) = connection.execute(
-            f"SELECT ({found}) + (SELECT count(*) FROM tombstones)"
+            f"SELECT ({query}) + (SELECT count(*) FROM tombstones)"
         ).fetchone()
         if count != rows:
             _fail(f"{count} {what} and deleted documents", f"{rows}, the number of rows")

@@ -109,14 +109,14 @@ def _check_size(query: object) -> None:
             if values <= _MOST_VALUES:
                 waiting += one
                 values -= len(one)
-        for found, most, what in (
+        for count, most, what in (
             (conditions, _MOST_CONDITIONS, "conditions"),
             (values, _MOST_VALUES, "names and values"),
             (size, _MOST_BYTES, "bytes of text"),
         ):
-            if found > most:
+            if count > most:
                 raise InvalidInputError(
-                    f"the filter has {found} {what} or more, at most {most} are possible; use $in "
+                    f"the filter has {count} {what} or more, at most {most} are possible; use $in "
                     "for many values of one field, and search with several filters for more"
                 )
 

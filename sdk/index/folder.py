@@ -223,17 +223,17 @@ def check_whole(connection: sqlite3.Connection, folder: Path) -> IndexInfo:
 
 def _is_as_sealed(folder: Path, info: IndexInfo, connection: sqlite3.Connection) -> bool:
     """Whether the index is in the state that was sealed, and not in a later one."""
-    found, vectors = generation_of(connection), vectors_name(connection)
-    if found == info.generation:
+    generation, vectors = generation_of(connection), vectors_name(connection)
+    if generation == info.generation:
         if vectors not in info.files:
             raise CorruptArtifactError(
                 f"{folder / DATABASE} names the vectors {vectors!r}, {INFO} others; expected the "
                 "same. Files of two indexes were mixed, copy it anew"
             )
         return True
-    if found < info.generation or info.state == SEALED:
+    if generation < info.generation or info.state == SEALED:
         raise CorruptArtifactError(
-            f"{folder / DATABASE} is at generation {found}, but {INFO} was sealed at "
+            f"{folder / DATABASE} is at generation {generation}, but {INFO} was sealed at "
             f"{info.generation} and not written since; files of two states were mixed, copy the "
             "index anew or build it again"
         )
@@ -242,18 +242,18 @@ def _is_as_sealed(folder: Path, info: IndexInfo, connection: sqlite3.Connection)
 
 def _check_size(path: Path, record: FileRecord) -> None:
     # More is no damage: rows that a writer was adding when it was killed.
-    if (found := plain_size(path)) < record.bytes:
+    if (size := plain_size(path)) < record.bytes:
         raise CorruptArtifactError(
-            f"{path} has {found} bytes, expected {record.bytes}: it is truncated; "
+            f"{path} has {size} bytes, expected {record.bytes}: it is truncated; "
             "copy the index anew or build it again"
         )
 
 
 def _check_hash(path: Path, record: FileRecord) -> None:
     _check_size(path, record)
-    found = sha256_of_first(path, record.bytes)
-    if found != record.sha256:
+    sha256 = sha256_of_first(path, record.bytes)
+    if sha256 != record.sha256:
         raise CorruptArtifactError(
-            f"{path} was changed after it was written: its SHA-256 is {found}, expected "
+            f"{path} was changed after it was written: its SHA-256 is {sha256}, expected "
             f"{record.sha256}; copy the index anew or build it again"
         )

@@ -318,11 +318,11 @@ class Index:
         return loaded[1]
 
     def _check_space(self, connection: Connection) -> None:
-        found = get_meta(connection, "space")
-        if found != space_record(self.space_id, self.dimension):
+        record = get_meta(connection, "space")
+        if record != space_record(self.space_id, self.dimension):
             raise SpaceMismatchError.between(
                 f"the index now at {self.path}",
-                found.partition(" ")[2],
+                record.partition(" ")[2],
                 "the one opened",
                 self.space_id,
             )

@@ -120,10 +120,10 @@ def generation_of(connection: sqlite3.Connection) -> int:
     Raises:
         CorruptArtifactError: what stands there is no number of theirs.
     """
-    found = get_meta(connection, "generation")
-    if not _GENERATION.fullmatch(found):
-        raise _damaged(f"the generation {found[:40]!r}", "a number")
-    return int(found)
+    stored = get_meta(connection, "generation")
+    if not _GENERATION.fullmatch(stored):
+        raise _damaged(f"the generation {stored[:40]!r}", "a number")
+    return int(stored)
 
 
 def is_vectors_name(name: str) -> bool:

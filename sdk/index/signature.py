@@ -53,7 +53,7 @@ def check_signed(folder: Path, public_key: Key) -> IndexInfo:
 
     Raises:
         SignatureError: not signed, by another key, or changed since, also on this device.
-        CorruptArtifactError: a journal lies beside the database, which would be played back into it
+        CorruptArtifactError: a journal is beside the database, which would be played back into it
             after it was compared.
         ArtifactNotFoundError, CorruptArtifactError, UnsupportedVersionError: name the file.
         InvalidInputError: the key is none.
@@ -61,7 +61,7 @@ def check_signed(folder: Path, public_key: Key) -> IndexInfo:
     journal = folder / f"{DATABASE}-journal"
     if os.path.lexists(journal):
         raise CorruptArtifactError(
-            f"{journal} lies beside a database that must be as it was signed; expected no journal: "
+            f"{journal} is beside a database that must be as it was signed; expected no journal: "
             "nobody writes to it. Copy the index anew"
         )
     if FolderStorage(folder).size(DELTA_FILE) is not None:
@@ -92,14 +92,14 @@ def _check_contents(folder: Path, public_key: Key) -> IndexInfo:
             check_space(folder, info, manifest)
             check_structure(connection, folder / DATABASE)  # what the contents' hash cannot know
             try:
-                found = contents_sha256(connection, folder, info.dimension)
+                sha256 = contents_sha256(connection, folder, info.dimension)
             except InvalidInputError as error:  # deleted documents, and index.json hides it
                 raise _changed_here(folder) from error
     finally:
         database.close()
-    if found != manifest.new.sha256:
+    if sha256 != manifest.new.sha256:
         raise CorruptArtifactError(
-            f"{folder} was changed after it was written: its contents have the SHA-256 {found}, "
+            f"{folder} was changed after it was written: its contents have the SHA-256 {sha256}, "
             f"expected {manifest.new.sha256}, which {DELTA_FILE} names; fetch it anew"
         )
     return info

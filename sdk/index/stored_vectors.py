@@ -29,12 +29,12 @@ class StoredVectors:
     """
 
     def __init__(
-        self, vectors: Vectors, alive: NDArray[np.bool_] | None, found: Mapping[str, int]
+        self, vectors: Vectors, alive: NDArray[np.bool_] | None, rows: Mapping[str, int]
     ) -> None:
         self._vectors = vectors
         self._alive = alive
         self._living: Rows = np.arange(len(vectors)) if alive is None else np.flatnonzero(alive)
-        self.row_of = {name: int(np.searchsorted(self._living, row)) for name, row in found.items()}
+        self.row_of = {name: int(np.searchsorted(self._living, row)) for name, row in rows.items()}
 
     @classmethod
     def read(
@@ -76,8 +76,8 @@ class StoredVectors:
         """
         units = unit_rows(queries, self.dimension, "queries")
         placed = int(np.count_nonzero(self._vectors.placed()[self._living]))
-        found = np.empty((len(units), min(check_count(k, "k"), placed)), np.intp)
+        nearest = np.empty((len(units), min(check_count(k, "k"), placed)), np.intp)
         for row, query in enumerate(units if placed else ()):
-            rows, _ = self._vectors.search(query, found.shape[1], self._alive)
-            found[row] = np.searchsorted(self._living, rows)
-        return found
+            rows, _ = self._vectors.search(query, nearest.shape[1], self._alive)
+            nearest[row] = np.searchsorted(self._living, rows)
+        return nearest

@@ -3,7 +3,7 @@
 A file can do more than hold wrong rows. A view or an expression in its schema is code that runs
 inside a query; a journal beside it is written into it when it is opened, and can name any file,
 which SQLite then deletes; a ``-wal`` file is read in its place. So the bytes of its header and what
-lies beside it come first, then the schema, which must be the one we write, to the letter; and every
+is beside it come first, then the schema, which must be the one we write, to the letter; and every
 connection has the limits of :func:`harden`.
 """
 
@@ -80,7 +80,7 @@ class Connection(sqlite3.Connection):
         super().close()
         file, self.file = self.file, None
         if file is not None:
-            _let_go(file)
+            _release(file)
 
 
 def connect(path: Path, kind: SqliteKind, *, writable: bool, new: bool = False) -> Connection:
@@ -91,7 +91,7 @@ def connect(path: Path, kind: SqliteKind, *, writable: bool, new: bool = False) 
 
     Raises:
         ArtifactNotFoundError: no such file.
-        CorruptArtifactError: no database of this kind, or something lies beside it that we
+        CorruptArtifactError: no database of this kind, or something is beside it that we
             never leave.
         UnsupportedVersionError: of a newer release.
         ArtifactError: to be written, and a link.
@@ -120,7 +120,7 @@ def connect(path: Path, kind: SqliteKind, *, writable: bool, new: bool = False) 
         assert isinstance(connection, Connection)
     except BaseException:
         if file is not None:
-            _let_go(file)
+            _release(file)
         raise
     connection.file, connection.place = file, place
     try:
@@ -150,7 +150,7 @@ def check_beside(place: str) -> None:
     """
     if os.path.lexists(f"{place}-wal"):
         raise CorruptArtifactError(
-            f"{place}-wal lies beside the database, which is none of this kind; expected no such "
+            f"{place}-wal is beside the database, which is none of this kind; expected no such "
             "file. Copy the index anew"
         )
     journal = f"{place}-journal"
@@ -174,11 +174,11 @@ def check_schema(connection: sqlite3.Connection, schema: Schema, path: Path) -> 
         CorruptArtifactError: another table, a view, a trigger, an index, another SQL.
     """
     # Read as rows and no further than ours could reach: nothing of it runs, and it ends.
-    found = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master").fetchmany(
+    entries = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master").fetchmany(
         _MOST_OF_SCHEMA
     )
     tables = set()
-    for kind, name, table, sql in found:
+    for kind, name, table, sql in entries:
         if kind == "table" and name == table and sql in schema.get(name, ()):
             tables.add(name)
         elif kind != "index" or sql is not None or table not in schema:  # of a UNIQUE of ours
@@ -238,20 +238,20 @@ def _raw(path: Path) -> Iterator[FileIO]:
         handle = readers.idle.pop() if readers and readers.idle else None
     if handle is None:
         handle = path.open("rb", buffering=0)  # what a buffer holds may be old
-    found = os.fstat(handle.fileno())
+    status = os.fstat(handle.fileno())
     try:
         handle.seek(0)
         yield handle
     finally:
         with _readers_lock:
-            readers = _readers.get((found.st_dev, found.st_ino))
+            readers = _readers.get((status.st_dev, status.st_ino))
             if readers is None:
                 handle.close()
             else:
                 readers.idle.append(handle)
 
 
-def _let_go(file: tuple[int, int]) -> None:
+def _release(file: tuple[int, int]) -> None:
     with _readers_lock:
         readers = _readers[file]
         readers.connections -= 1

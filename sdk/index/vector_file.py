@@ -136,14 +136,14 @@ def _check_header(path: Path, dimension: int) -> None:
         )
     if struct.unpack("<I", header[-4:])[0] != zlib.crc32(header[:-4]):
         raise CorruptArtifactError(f"{path} has a damaged header; copy the index anew")
-    _, version, found, _ = _FIELDS.unpack(header[:-4])
+    _, version, stored, _ = _FIELDS.unpack(header[:-4])
     if version > _VERSION:
         raise UnsupportedVersionError(
             f"{path} is of version {version}, this release reads up to {_VERSION}; "
             "upgrade pocketquery"
         )
-    if found != dimension:
+    if stored != dimension:
         raise CorruptArtifactError(
-            f"{path} holds vectors of dimension {found}, the index says {dimension}; "
+            f"{path} holds vectors of dimension {stored}, the index says {dimension}; "
             "files of two indexes were mixed, copy it anew"
         )

@@ -173,15 +173,15 @@ class Vectors:
         return best_of_blocks(blocks(), most)
 
     def _block_constants(self, number: int) -> _BlockConstants:
-        found = self._constants[number]
-        if found is None:  # with the first search, not when the file is opened
+        constants = self._constants[number]
+        if constants is None:  # with the first search, not when the file is opened
             rows = self._rows[number * _BLOCK : (number + 1) * _BLOCK]
             every = np.full(self.dimension, _STEPS, np.uint8)
             shift = integer_product(rows[:, :-SCALE_BYTES], every).astype(np.int32)
             scales = _scales(rows, self.path)
-            found = _BlockConstants(scales, shift, np.flatnonzero(scales == 0))
-            self._constants[number] = found
-        return found
+            constants = _BlockConstants(scales, shift, np.flatnonzero(scales == 0))
+            self._constants[number] = constants
+        return constants
 
     def raw(self, rows: NDArray[np.integer]) -> Codes:
         """``rows`` as the file has them, uint8 (m, d + 4)."""
@@ -259,13 +259,13 @@ def best_of_blocks(
     for first, scores in blocks:
         # Of equal ones the first stay. Until there are enough, a whole block would be sorted.
         reached = _reached(scores, most) if len(positions) < most else above
-        found = np.flatnonzero(scores >= reached if reached > above else scores > above)
-        if not len(found):
+        reaching = np.flatnonzero(scores >= reached if reached > above else scores > above)
+        if not len(reaching):
             continue
-        positions = np.concatenate([positions, found + first])
-        highest = np.concatenate([highest, scores[found]])
-        kept = best(highest, most)
-        positions, highest = positions[kept], highest[kept]
+        positions = np.concatenate([positions, reaching + first])
+        highest = np.concatenate([highest, scores[reaching]])
+        chosen = best(highest, most)
+        positions, highest = positions[chosen], highest[chosen]
         if len(positions) == most:
             above = highest.min()
     return positions, highest

@@ -28,7 +28,7 @@ from pocketquery.sdk.progress import Progress
 __all__ = ["IndexReport", "build_index", "build_index_of_rows", "encode_documents"]
 
 _Row: TypeAlias = tuple[Document, Any]  # and its vector, where there is one already
-_Done: TypeAlias = Callable[[int], object]  # told how many documents more have their vectors
+_Done: TypeAlias = Callable[[int], object]  # called with how many more are encoded
 
 
 def _ignore(count: int) -> None:
@@ -130,7 +130,7 @@ def encode_documents(
         documents: some hundred; they are encoded in the order of their lengths.
         encode: texts to float (n, dimension).
         batch_size: texts a call of it.
-        done: told how many after each.
+        done: called with their number after each.
 
     Raises:
         InvalidInputError: it gave another number of vectors, or one without a direction, for which

@@ -136,11 +136,11 @@ def _make(options: argparse.Namespace) -> int:
 def _show(options: argparse.Namespace) -> int:
     from pocketquery.sdk.slices.delta_file import Delta
 
-    found = Delta(options.delta, options.index_public_key)
-    found.check()
-    manifest = found.manifest
+    delta = Delta(options.delta, options.index_public_key)
+    delta.check()
+    manifest = delta.manifest
     if options.json:
-        print_json(dataclasses.asdict(manifest) | {"signed_by": found.signed_by})
+        print_json(dataclasses.asdict(manifest) | {"signed_by": delta.signed_by})
         return 0
     print(f"{options.delta}: a sound delta")
     print(f"  space      {manifest.space_id}, {manifest.dimension} dimensions")
@@ -149,7 +149,7 @@ def _show(options: argparse.Namespace) -> int:
     print(f"  documents  {manifest.removed} go, {manifest.added} come, {manifest.changed} change")
     claimed = manifest.signature_key_id
     unchecked = f"not checked (no key{f'; it says: by {claimed}' if claimed else ''})"
-    print(f"  signature  {f'by the key {found.signed_by}' if found.signed_by else unchecked}")
+    print(f"  signature  {f'by the key {delta.signed_by}' if delta.signed_by else unchecked}")
     return 0
 
 

@@ -152,7 +152,7 @@ class Delta:
         check_present(self._storage, self.manifest.signature_key_id)
 
     def proof(self) -> dict[str, bytes]:
-        """What lies beside an index whose contents are signed through this delta, by name."""
+        """What is beside an index whose contents are signed through this delta, by name."""
         if self.manifest.signature_key_id is None:
             return {}
         signature = self._file(SIGNATURE_FILE, _SIGNATURE_BYTES)

@@ -96,7 +96,7 @@ def slice_index(
 
     Raises:
         InvalidInputError: no filter, no documents, or ``output`` holds something else, is
-            ``index`` itself or lies in it.
+            ``index`` itself or in it.
         ArtifactNotFoundError, CorruptArtifactError, UnsupportedVersionError, SignatureError: the
             index cannot be used.
         ArtifactError: the disk is full, or another process builds the same slice.
@@ -162,8 +162,7 @@ def _place(index: Path | str, output: Path) -> Path:
     place = real_path(output)
     if real_path(index) in (place, *place.parents):  # whose next version would replace it
         raise InvalidInputError(
-            f"{output} is the index that is cut from, or lies in it; a slice needs a folder "
-            "elsewhere"
+            f"{output} is the index that is cut from, or is in it; a slice needs a folder elsewhere"
         )
     check_replaceable(output, INDEX_FOLDER)
     return output

@@ -71,8 +71,8 @@ class IndexState:
 
     def documents(self) -> Iterator[tuple[int, Document]]:
         """Every document that can be found, with its row."""
-        found = stream_documents(self._connection, 0, len(self._snapshot.vectors))
-        return zip(self.living().tolist(), found, strict=True)
+        documents = stream_documents(self._connection, 0, len(self._snapshot.vectors))
+        return zip(self.living().tolist(), documents, strict=True)
 
     def texts(self) -> Iterator[StoredTexts]:
         """The texts of every row, to the letter, where no document was deleted."""
@@ -98,8 +98,8 @@ class IndexState:
 
     def contents(self) -> Contents:
         """What it holds. Raises InvalidInputError where it has deleted documents."""
-        found = contents_sha256(self._connection, self.folder, self.info.dimension)
-        return Contents(found, len(self))
+        sha256 = contents_sha256(self._connection, self.folder, self.info.dimension)
+        return Contents(sha256, len(self))
 
 
 @contextlib.contextmanager

@@ -33,7 +33,7 @@ def plain_text(text: str, suffix: str) -> tuple[str, list[Paragraph]]:
         named = re.search(r"^title:\s*[\"']?(.+?)[\"']?\s*$", front[1], re.MULTILINE)
         title, text = (named[1] if named else ""), text[front.end() :]
     lines, fence, above = list[str](), "", ""  # above: the rule over a heading
-    # Of underlined headings; Markdown's are fixed, elsewhere each new kind lies below the others.
+    # Of underlined headings; Markdown's are fixed, elsewhere each new kind is below the others.
     levels = {"=": 1, "-": 2} if markdown else dict[str, int]()
     comment = False
 

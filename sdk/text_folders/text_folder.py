@@ -51,7 +51,7 @@ def read_folder(
         words: of a passage, at most; longer paragraphs are cut, at the end of a sentence where
             there is one. In scripts without spaces two characters count as a word, and of a word
             of more than 100 characters 20 do.
-        on_skipped: told of each file or folder that is not read, and why; also of files without
+        on_skipped: called with each file or folder that is not read, and why; also files without
             text.
 
     Raises:
@@ -83,23 +83,23 @@ def read_folder(
             skipped(path, InvalidInputError("no text"))
         private = is_private(path)
         title = title or path.stem.replace("_", " ").replace("-", " ")
-        told = [p for p in paragraphs if not (p.is_heading and _says(title, p.text))]
+        passages = [p for p in paragraphs if not (p.is_heading and _contains(title, p.text))]
         for part, (headings, passage) in enumerate(
-            cut_passages(told or paragraphs[:1], words), start=1
+            cut_passages(passages or paragraphs[:1], words), start=1
         ):
             metadata = {"title": _whole_title(title, headings), "path": name, "part": part}
             yield Document(f"{name}#{part}", passage, metadata, private)
 
 
 def _whole_title(title: str, headings: tuple[str, ...]) -> str:
-    above = [heading for heading in headings[:-1] if not _says(title, heading)]
+    above = [heading for heading in headings[:-1] if not _contains(title, heading)]
     return ": ".join([title, *above, *(one for one in headings[-1:] if one != title)])
 
 
-def _says(title: str, heading: str) -> bool:
+def _contains(title: str, heading: str) -> bool:
     """Whether ``heading`` stands in ``title``, word for word."""
-    said, words = (re.findall(r"\w+", text.casefold()) for text in (title, heading))
-    return f" {' '.join(words)} " in f" {' '.join(said)} "
+    title_words, words = (re.findall(r"\w+", text.casefold()) for text in (title, heading))
+    return f" {' '.join(words)} " in f" {' '.join(title_words)} "
 
 
 def _files(

@@ -142,9 +142,9 @@ def _fields_of_pieces(
     raw = np.frombuffer(data + bytes(512), np.uint8)  # nothing is read outside of it
     sizes = raw[at + 1].astype(np.int64)
     after = at + 2 + sizes  # the text
-    left = np.array(ends) - after
-    typed = (left == 7) & (raw[after + 5] == _TYPE)
-    usual = (raw[at] == _TEXT) & (sizes < 0x80) & (raw[after] == _SCORE) & ((left == 5) | typed)
+    rest = np.array(ends) - after
+    typed = (rest == 7) & (raw[after + 5] == _TYPE)
+    usual = (raw[at] == _TEXT) & (sizes < 0x80) & (raw[after] == _SCORE) & ((rest == 5) | typed)
     scores = raw[(after + 1)[:, None] + np.arange(4)].view("<f4")[:, 0].astype(np.float32)
     types = np.where(typed, raw[after + 6], np.uint8(NORMAL))
     texts = [data[a + 2 : b] for a, b in zip(begins, after.tolist(), strict=True)]

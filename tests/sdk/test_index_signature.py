@@ -52,7 +52,7 @@ def test_a_journal_beside_it_is_refused(signed: Path) -> None:
     """It would be played back into the database after that was compared."""
     (signed / "documents.sqlite-journal").write_bytes(b"")
     for opening in (sdk.open_index, sdk.verify):
-        with pytest.raises(CorruptArtifactError, match="sqlite-journal lies beside"):
+        with pytest.raises(CorruptArtifactError, match="sqlite-journal is beside"):
             opening(signed, public_key=PUBLIC)
     sdk.open_index(signed).close()
 

@@ -80,7 +80,7 @@ def test_a_journal_that_comes_later_is_looked_at_too(path: Path) -> None:
 def test_a_log_is_not_read_in_the_databases_place(path: Path) -> None:
     log = path.with_name(f"{path.name}-wal")
     log.write_bytes(b"")
-    with pytest.raises(CorruptArtifactError, match="-wal lies beside"):
+    with pytest.raises(CorruptArtifactError, match="-wal is beside"):
         Database(path)
     log.unlink()
     connection = sqlite3.connect(path)
