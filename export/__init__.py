@@ -1,4 +1,4 @@
-"""From a distilled student and a corpus to what a device carries: bundle and index."""
+"""From a distilled student to what a device carries: a bundle."""
 
 from __future__ import annotations
 

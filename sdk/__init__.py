@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         WriteError,
     )
     from pocketquery.sdk.index.index import Document, Hit, Index, create_index, open_index
+    from pocketquery.sdk.indexing.building import IndexReport, build_index
     from pocketquery.sdk.loading import encode, encode_query, load
     from pocketquery.sdk.slices.deltas import apply_delta, make_delta
     from pocketquery.sdk.slices.slicing import slice_index, slice_index_by
@@ -57,6 +58,7 @@ __all__ = [
     "open_index",
     "create_index",
     "read_folder",
+    "build_index",
     "slice_index",
     "slice_index_by",
     "make_delta",
@@ -67,6 +69,7 @@ __all__ = [
     "Index",
     "Hit",
     "Document",
+    "IndexReport",
     "VerificationReport",
     "PocketQueryError",
     "InvalidInputError",
@@ -90,6 +93,7 @@ __getattr__, __dir__ = lazy_names(
         "encoder": ("Encoder",),
         "index.index": ("open_index", "create_index", "Index", "Hit", "Document"),
         "text_folders.text_folder": ("read_folder",),
+        "indexing.building": ("build_index", "IndexReport"),
         "slices.slicing": ("slice_index", "slice_index_by"),
         "slices.deltas": ("make_delta", "apply_delta"),
         "bundle.installed": ("bundles",),

@@ -75,7 +75,16 @@ def build_index(
     encoder_digest: str = "",
     signing_key: Key | None = None,
 ) -> IndexReport:
-    """Encode ``documents`` and build an index of them at ``output``.
+    """Encode ``documents`` and build an index of them at ``output``. ::
+
+        encoder = sdk.load()
+        sdk.build_index(
+            sdk.read_folder("notes"),
+            encoder.encode_document,
+            "index",
+            space_id=encoder.space_id,
+            dimension=encoder.dimension,
+        )
 
     Args:
         documents: read once; never more than a few hundred of them are in memory.

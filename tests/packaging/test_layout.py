@@ -47,6 +47,7 @@ SERVER_APART = {
 
 BUILT = {"node_modules", "dist", ".test"}  # by npm
 MOST_FILES = 20  # directly in a folder
+MOST_LINES = 400  # of a file of the SDK
 # Folders that have more, and how many. The numbers only fall.
 OVERFULL: dict[str, int] = {}
 
@@ -161,6 +162,12 @@ def test_sub_folders_import_each_other_without_a_cycle() -> None:
         except CycleError as error:
             cycle = " imports ".join(reversed(error.args[1]))
             pytest.fail(f"{folder}: {cycle}; move what both need below them")
+
+
+def test_no_file_of_the_sdk_is_long() -> None:
+    for module in modules("sdk"):
+        lines = module.read_text("utf-8").count("\n")
+        assert lines <= MOST_LINES, f"{module} has {lines} lines, expected at most {MOST_LINES}"
 
 
 def test_no_folder_is_overfull() -> None:

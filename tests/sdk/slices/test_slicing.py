@@ -168,13 +168,13 @@ def test_what_cannot_be_cut_leaves_everything_as_it_was(everything: Path, tmp_pa
     for filter, output, message in (
         (RIVERS, tmp_path / "thesis", "is not an index; it is left alone"),
         (RIVERS, everything, "the index that is cut from"),
-        (RIVERS, everything / "rivers", "or lies in it"),
+        (RIVERS, everything / "rivers", "or is in it"),
         ({"tag": "sea"}, tmp_path / "slice", "none of the 1300 documents"),
         ({"$nor": []}, tmp_path / "slice", "unknown operator"),
     ):
         with pytest.raises(InvalidInputError, match=message):
             sdk.slice_index(everything, filter, output)
-    with pytest.raises(InvalidInputError, match="or lies in it"):
+    with pytest.raises(InvalidInputError, match="or is in it"):
         sdk.slice_index_by(everything, "tag", everything)
     with pytest.raises(ArtifactNotFoundError):
         sdk.slice_index(tmp_path / "absent", RIVERS, tmp_path / "slice")
