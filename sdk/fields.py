@@ -12,12 +12,13 @@ import math
 from collections.abc import ItemsView, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
-from pocketquery.sdk.errors import CorruptArtifactError
+from pocketquery.sdk.errors import CorruptArtifactError, UnsupportedVersionError
 
 __all__ = ["Fields", "no_constant", "shortened", "unique_keys"]
 
 _DEEPEST = 64  # lists and objects inside one another; ours have six
 _DIGITS = 20  # of an integer, so 64 bits fit; the time to read longer ones grows with their square
+_LONGEST_FORMAT = 1024  # characters
 _SHOWN = 80  # characters of a value in an error
 
 
@@ -71,6 +72,23 @@ class Fields:
     def items(self) -> ItemsView[str, Any]:
         """The raw fields."""
         return self._values.items()
+
+    def check_format(self, format: str, newest: int) -> None:
+        """See that ``format`` is this one and ``format_version`` from 1 to ``newest``.
+
+        Raises:
+            CorruptArtifactError: another artefact's.
+            UnsupportedVersionError: of a newer release.
+        """
+        name = self.text("format", _LONGEST_FORMAT)
+        if name != format:
+            self._fail("format", name, f"{format!r}; is it another artefact?")
+        version = self.integer("format_version", 1)
+        if version > newest:
+            raise UnsupportedVersionError(
+                f"{self._source}: format_version is {version}, this release reads up to {newest}; "
+                "update pocketquery"
+            )
 
     def text(self, name: str, most: int | None = None) -> str:
         """A text, not empty, of at most ``most`` characters."""

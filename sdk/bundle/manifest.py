@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from pocketquery.sdk.errors import CorruptArtifactError, UnsupportedVersionError
+from pocketquery.sdk.errors import CorruptArtifactError
 from pocketquery.sdk.fields import Fields, shortened
 
 __all__ = [
@@ -141,7 +141,7 @@ class Manifest(NamedTuple):
             UnsupportedVersionError: written in a newer format version.
         """
         fields = Fields.of_json(data, MANIFEST_FILE, most_bytes=MOST_MANIFEST_BYTES)
-        _check_format(fields)
+        fields.check_format(FORMAT, FORMAT_VERSION)
         space = fields.child("space")
         manifest = cls(
             name=fields.text("name", _MOST_CHARACTERS),
@@ -189,20 +189,6 @@ class Manifest(NamedTuple):
             raise _wrong(
                 "quality", str(error), "what JSON can hold (finite numbers, text)"
             ) from error
-
-
-def _check_format(fields: Fields) -> None:
-    format = fields.text("format", _MOST_CHARACTERS)
-    if format != FORMAT:
-        raise _wrong("format", repr(format), repr(FORMAT))
-    version = fields.integer("format_version")
-    if version > FORMAT_VERSION:
-        raise UnsupportedVersionError(
-            f"{MANIFEST_FILE}: format_version is {version}, this release reads up to "
-            f"{FORMAT_VERSION}; update pocketquery"
-        )
-    if version < 1:
-        raise _wrong("format_version", str(version), f"an integer from 1 to {FORMAT_VERSION}")
 
 
 def _tokenizer(fields: Fields) -> TokenizerSpec:

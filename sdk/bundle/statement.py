@@ -24,7 +24,7 @@ from typing import Any
 from pocketquery.sdk.bundle.adapter import check_belongs
 from pocketquery.sdk.bundle.manifest import Manifest
 from pocketquery.sdk.bundle.signature import Key, key_id, public_key_of, sign
-from pocketquery.sdk.errors import CorruptArtifactError, UnsupportedVersionError
+from pocketquery.sdk.errors import CorruptArtifactError
 from pocketquery.sdk.fields import Fields, shortened
 
 __all__ = [
@@ -159,7 +159,7 @@ class Statement:
             raise CorruptArtifactError(f"{name}: found {type(line).__name__}, expected bytes")
         outer = Fields.of_json(line, name, most_bytes=LARGEST_STATEMENT)
         fields = outer.child("signed")
-        _check_format(fields, name)
+        fields.check_format(_FORMAT, _VERSION)
         signatures = outer.texts("signatures", most=MOST_KEYS)
         statement = cls(
             space_id=fields.text("space_id", _MOST_CHARACTERS),
@@ -219,18 +219,6 @@ def is_older(version: str, other: str) -> bool:
 def _order(version: str) -> list[tuple[bool, int, str]]:
     runs = _RUNS.findall(version)
     return [(True, int(run), "") if run.isdecimal() else (False, 0, run) for run in runs]
-
-
-def _check_format(fields: Fields, name: str) -> None:
-    found = fields.text("format", _MOST_CHARACTERS)
-    if found != _FORMAT:
-        raise CorruptArtifactError(f"{name}: found {found!r}, expected a statement ({_FORMAT!r})")
-    version = fields.integer("format_version", 1)
-    if version > _VERSION:
-        raise UnsupportedVersionError(
-            f"{name}: format_version is {version}, this release reads up to {_VERSION}; update "
-            "pocketquery"
-        )
 
 
 def _check_sense(statement: Statement, name: str) -> None:

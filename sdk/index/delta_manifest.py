@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pocketquery.sdk.errors import CorruptArtifactError, UnsupportedVersionError
+from pocketquery.sdk.errors import CorruptArtifactError
 from pocketquery.sdk.fields import Fields
 from pocketquery.sdk.index.vector_file import MOST_DIMENSIONS
 
@@ -90,16 +90,7 @@ def parse_manifest(data: bytes, source: str) -> DeltaManifest:
         UnsupportedVersionError: of a newer version.
     """
     fields = Fields.of_json(data, source, most_bytes=MOST_DELTA_BYTES)
-    if (format := fields.text("format")) != _FORMAT:
-        raise CorruptArtifactError(
-            f"{source} has the format {format[:40]!r}, expected {_FORMAT!r}; "
-            "is it another artefact?"
-        )
-    if (version := fields.integer("format_version", 1)) > _VERSION:
-        raise UnsupportedVersionError(
-            f"{source} is of format version {version}, this release reads up to {_VERSION}; "
-            "upgrade pocketquery, or fetch the whole index"
-        )
+    fields.check_format(_FORMAT, _VERSION)
     space, parts = fields.child("space"), fields.child("parts")
     counts = [fields.integer(name, 0, _MOST_DOCUMENTS) for name in ("removed", "added", "changed")]
     manifest = DeltaManifest(

@@ -12,7 +12,6 @@ from pocketquery.sdk.bundle.manifest import SIGNATURE_FILE
 from pocketquery.sdk.errors import (
     ArtifactNotFoundError,
     CorruptArtifactError,
-    UnsupportedVersionError,
 )
 from pocketquery.sdk.fields import Fields
 from pocketquery.sdk.files import write_atomic
@@ -117,16 +116,7 @@ def read_info(folder: Path) -> IndexInfo:
 def parse_info(data: bytes, path: Path) -> IndexInfo:
     """What ``data``, the bytes of ``index.json`` at ``path``, say. Raises as :func:`read_info`."""
     fields = Fields.of_json(data, str(path), most_bytes=MOST_INFO_BYTES)
-    if fields.text("format") != _FORMAT:
-        raise CorruptArtifactError(
-            f"{path} has the format {fields.text('format')[:40]!r}, expected {_FORMAT!r}; "
-            "is it another artefact?"
-        )
-    if fields.integer("format_version") > _VERSION:
-        raise UnsupportedVersionError(
-            f"{path} is of format version {fields.integer('format_version')}, this release reads "
-            f"up to {_VERSION}; upgrade pocketquery"
-        )
+    fields.check_format(_FORMAT, _VERSION)
     space, records = fields.child("space"), fields.child("files")
     files = {}
     for name in records:
@@ -142,8 +132,7 @@ def parse_info(data: bytes, path: Path) -> IndexInfo:
     )
     vectors = [name for name in files if name != DATABASE]
     if (
-        fields.integer("format_version") < 1
-        or not 1 <= info.dimension <= MOST_DIMENSIONS
+        not 1 <= info.dimension <= MOST_DIMENSIONS
         or info.generation < 0
         or len(files) != 2
         or len(vectors) != 1

@@ -102,7 +102,7 @@ def change(path: str, value: object) -> Callable[[], dict[str, Any]]:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (change("format", "zip"), "'format': found 'zip', expected 'pocketquery-bundle'"),
+        (change("format", "zip"), "'format': found \"zip\", expected 'pocketquery-bundle'"),
         (change("format_version", "1"), "'format_version': found \"1\", expected an integer"),
         (change("format_version", 0), "'format_version': found 0, expected"),
         (change("name", ""), "'name': found \"\", expected a text"),

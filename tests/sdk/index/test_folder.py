@@ -113,7 +113,7 @@ def test_a_description_of_something_else(path: Path, data: bytes) -> None:
 
 def test_a_newer_format_is_refused(path: Path) -> None:
     change(path / "index.json", lambda fields: fields.update(format_version=2))
-    with pytest.raises(UnsupportedVersionError, match=r"version 2.*upgrade"):
+    with pytest.raises(UnsupportedVersionError, match=r"format_version is 2.*update"):
         open_index(path)
 
 
