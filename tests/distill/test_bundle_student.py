@@ -84,6 +84,7 @@ STUDENTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", STUDENTS)
 def test_it_computes_what_the_bundle_computes(tmp_path: Path, kind: str) -> None:
     bundle = export(STUDENTS[kind](), tmp_path / "bundle")
@@ -97,6 +98,7 @@ def test_it_computes_what_the_bundle_computes(tmp_path: Path, kind: str) -> None
         assert ids["input_ids"] == encoder.tokenize(text), text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
@@ -216,6 +218,7 @@ def test_other_architectures_are_refused(tmp_path: Path) -> None:
         bundle_student(export(electra_teacher(), tmp_path / "electra"))
 
 
+@pytest.mark.slow
 def test_whatever_a_graph_lacks_is_said(tmp_path: Path) -> None:
     bundle = export(STUDENTS["head"](), tmp_path / "bundle")
     model = onnx.load_model_from_string(bundle.read(ENCODER_FILE))

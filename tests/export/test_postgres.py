@@ -56,6 +56,7 @@ def stored(database: str, text: str) -> list[Any]:
         return list(connection.execute(text).fetchall())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("vector_type", ["halfvec", "vector"])
 def test_it_finds_what_the_device_finds(
     vector_type: Any, database: str, index: Path, queries: Floats, encoder: sdk.Encoder
@@ -178,6 +179,7 @@ def test_a_sync_that_is_killed_changes_nothing(database: str, index: Path, tmp_p
     assert sync_postgres(newer, database).removed == 100
 
 
+@pytest.mark.slow
 def test_the_shell_syncs_and_says_what_is_wrong(
     database: str, index: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

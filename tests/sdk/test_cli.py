@@ -445,6 +445,7 @@ def signed(tmp_path: Path) -> tuple[Path, Path]:
     return bundle, write_tiny_index(tmp_path / "signed-index", signing_key=PRIVATE)
 
 
+@pytest.mark.slow
 def test_every_command_takes_a_key_by_option_or_environment(
     tiny_bundle: Path, tiny_index: Path, signed: tuple[Path, Path]
 ) -> None:

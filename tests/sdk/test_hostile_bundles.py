@@ -160,6 +160,7 @@ def spoilt_models(first: int, count: int) -> str:
     return result.stdout.splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_a_spoilt_model_gives_an_error_of_ours() -> None:
     assert spoilt_models(0, 40).endswith("crashed []")
 

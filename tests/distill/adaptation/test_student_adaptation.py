@@ -89,6 +89,7 @@ def adapted(
     return weights_fingerprint(student.state_dict()), found
 
 
+@pytest.mark.slow
 def test_the_same_arguments_give_the_same_weights_and_another_seed_others(
     folder: Path, tmp_path: Path
 ) -> None:

@@ -180,6 +180,7 @@ def test_what_always_stays() -> None:
     assert pruned.kept.dtype == np.int64
 
 
+@pytest.mark.slow
 def test_the_library_reads_the_new_file() -> None:
     data = _with_padding(rich_wordpiece())
     pruned = prune_vocabulary(data, "wordpiece", CORPUS)

@@ -136,6 +136,7 @@ def test_the_gate_report_goes_into_the_manifest(student: SentenceEncoder, tmp_pa
     assert any(line.startswith("gate: 0 MatMuls in float") for line in told)
 
 
+@pytest.mark.slow
 def test_a_failing_gate_writes_nothing(student: SentenceEncoder, tmp_path: Path) -> None:
     options = ExportOptions(thresholds=GateThresholds(1.0, -2.0), calibration_texts=5)
     with pytest.raises(ArtifactError, match="all 12 MatMuls left in float"):

@@ -121,6 +121,7 @@ def test_diverse_strings(reference: tuple[Encode, Encode]) -> None:
     assert counts["U+0000"] <= 30  # onnxruntime ends a text there; the strings hold it on purpose
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
@@ -240,6 +241,7 @@ def test_ids_with_gaps_and_a_tokenizer_without_special_tokens() -> None:
         assert graph(text) == exact(text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "found"),
     [

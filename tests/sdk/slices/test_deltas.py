@@ -68,7 +68,7 @@ def pair(folder: Path) -> tuple[Path, Path, Path]:
     return old, new, folder / "delta"
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(VERSION, VERSION, VERSION, st.randoms(use_true_random=False))
 def test_random_edits(
     first: dict[int, Any], second: dict[int, Any], kept: dict[int, Any], random: Random
@@ -103,6 +103,7 @@ def test_random_edits(
         assert {one.name for one in place.iterdir()} == {"old", "new", "delta"}
 
 
+@pytest.mark.slow
 def test_a_chain_of_versions_of_several_segments(tmp_path: Path) -> None:
     documents = make_documents(1400)
     versions = [documents, documents[:600] + documents[700:], documents[1:]]

@@ -368,7 +368,7 @@ arrivals = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(steps=st.lists(st.tuples(arrivals, st.booleans()), min_size=1, max_size=5))
 def test_any_order_of_arrivals_gives_the_bits_of_direct_devices(
     steps: list[tuple[list[tuple[int, int, bool]], bool]],

@@ -233,6 +233,7 @@ def mean(logged: list[dict[str, float]], name: str) -> float:
     return float(np.mean([row[name] for row in logged]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
@@ -247,6 +248,7 @@ def test_the_loss_falls_with_every_switch(options: dict[str, Any]) -> None:
     assert mean(end, "ccp") < 0.8 * mean(start, "ccp")
 
 
+@pytest.mark.slow
 def test_without_batch_norm_the_same_run_collapses_and_with_it_it_learns() -> None:
     alike = math.log(15 + 16)  # all vectors equal: nothing is told apart
     collapsed, learnt = train(60, bn_mode="none")[-6:], train(60)[-6:]

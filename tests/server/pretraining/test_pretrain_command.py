@@ -66,6 +66,7 @@ def test_from_raw_text_to_a_model_and_on_from_it(
     assert SentenceEncoder.load(tmp_path / "next").max_length == 32
 
 
+@pytest.mark.slow
 def test_masked_language_modelling_goes_on_with_the_head_it_had(
     tmp_path: Path, documents: str
 ) -> None:
@@ -77,6 +78,7 @@ def test_masked_language_modelling_goes_on_with_the_head_it_had(
     assert all(torch.allclose(before[name], found[name], atol=1e-6) for name in before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objectives", ["mlm=1,gur=1", "gur=1,mlm=1"])
 def test_it_does_so_beside_gur_which_adds_tokens_to_the_vocabulary(
     tmp_path: Path, documents: str, objectives: str, capsys: pytest.CaptureFixture[str]
@@ -126,6 +128,7 @@ def test_a_head_that_does_not_fit_is_told_in_one_line(
         assert "dense.weight is 32x32, expected 16x16" in line
 
 
+@pytest.mark.slow
 def test_a_drawn_encoder_takes_no_head_of_a_folder_that_is_called_like_its_shape(
     tmp_path: Path, documents: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -172,6 +175,7 @@ def test_a_killed_run_takes_the_vocabulary_and_the_table_it_had_made(
     assert not (tmp_path / "model.work").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changed",
     [
@@ -375,6 +379,7 @@ def test_the_help_names_every_objective(capsys: pytest.CaptureFixture[str]) -> N
     assert "default: 0.0003)" in said
 
 
+@pytest.mark.slow
 def test_a_new_encoder_begins_with_what_occurs_together(tmp_path: Path, documents: str) -> None:
     tables, biases = [], []
     for kind in (["--table", "random"], []):

@@ -61,6 +61,7 @@ def test_it_ships_what_the_loop_trains(tmp_path: Path) -> None:
     np.testing.assert_allclose(found, shipped.encode(sentences(5)), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_finished_run_returns_at_once_and_another_is_made_anew(tmp_path: Path) -> None:
     first = run(tmp_path / "model")
     stamp = (tmp_path / "model" / "model.safetensors").stat().st_mtime_ns
@@ -71,6 +72,7 @@ def test_a_finished_run_returns_at_once_and_another_is_made_anew(tmp_path: Path)
     assert run(tmp_path / "model", seed=1).space_id != first.space_id
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_ends_with_the_same_model(tmp_path: Path) -> None:
     whole = run(tmp_path / "whole")
     encoder = make_encoder()

@@ -96,6 +96,7 @@ def test_a_private_round_releases_the_mean_that_a_plain_one_does(
     assert json.loads(journal)["rounds"][0]["stages"] == report.stages
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_bits(federation: Files, tmp_path: Path) -> None:
     found = []
     for number, seed in enumerate((5, 5, 6)):
@@ -128,6 +129,7 @@ def test_devices_that_fail_in_any_stage_are_counted_and_the_sum_is_of_the_others
     assert report.seconds > 2 * 120  # those of the stages that a device was silent in
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("stage", "gone", "reason"),
     [(2, range(1, 10), "below_least"), (3, range(1, 10), "below_least"),
@@ -186,6 +188,7 @@ def test_groups_are_sums_of_their_own_and_their_median_is_taken(
     assert report.outcome == "release 2"
 
 
+@pytest.mark.slow
 def test_devices_rest_after_a_round(federation: Files, tmp_path: Path) -> None:
     options = {**SECURE, "rest": 2, "rounds": 3, "clients-per-round": 12, "over-selection": 1.0}
     with opened(federation, tmp_path, **options) as parts:

@@ -81,6 +81,7 @@ def test_the_index_teaches_where_rounds_ask_for_it(federation: Files, tmp_path: 
         run(federation, tmp_path / "both", *taught, "--opened-weight", "1")
 
 
+@pytest.mark.slow
 def test_private_rounds_are_simulated_with_enrolled_devices(
     federation: Files, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -112,6 +113,7 @@ def test_users_and_judgements_of_ones_own_and_the_result_as_json(
     assert registry_file.is_file()
 
 
+@pytest.mark.slow
 def test_the_same_seed_leaves_the_same_rows_and_more_rounds_go_on_from_the_end(
     federation: Files, tmp_path: Path
 ) -> None:
@@ -135,6 +137,7 @@ def test_another_simulation_does_not_go_on_in_the_folder_of_one(
         run(federation, tmp_path, users=judged(federation))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("begun_with", "named"),
     [
@@ -176,6 +179,7 @@ def test_a_folder_is_free_where_no_round_was_begun(federation: Files, tmp_path: 
     assert run(federation, tmp_path / "out", "--rounds", "1") == 0
 
 
+@pytest.mark.slow
 def test_an_error_frees_the_folder_up_to_the_first_round_and_not_from_then_on(
     federation: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
