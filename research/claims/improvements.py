@@ -2,7 +2,7 @@
 
     python research/claims/improvements.py [--only NAME ...] [--data FOLDER]
 
-``LINES`` are commands as a reader of docs/pretraining.md types them, on the public sets, and
+``LINES`` are commands as a reader of research/pretraining.md types them, on the public sets, and
 ``WORD2VEC`` is what stands there in Python. ``base`` is a 2x128 encoder that learnt masked words on
 Wikipedia; the other lines start from it. What came out is compared with its start on the
 objective's own test, item by item: a paired bootstrap interval.

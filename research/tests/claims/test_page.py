@@ -1,4 +1,4 @@
-"""docs/pretraining.md has the lines that were measured, word by word."""
+"""research/pretraining.md has the lines that were measured, word by word."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_the_pretraining_page_has_the_lines_that_are_measured(
         one.arguments if name == "mlm" else one.command(f"{name}-encoder")
         for name, one in LINES.items()
     ]
-    page = (ROOT / "docs" / "pretraining.md").read_text(encoding="utf-8")
+    page = (ROOT / "research" / "pretraining.md").read_text(encoding="utf-8")
     for name, value in re.findall(r'^([A-Z]+)="(.*)"$', page, re.MULTILINE):
         page = page.replace(f"${name}", value)
     there = {" ".join(line.split()) for line in page.splitlines()}
