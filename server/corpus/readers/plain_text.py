@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import groupby, zip_longest
+from itertools import groupby
 from pathlib import Path
 from typing import Literal, get_args
 
-from pocketquery.sdk.errors import CorpusError, InvalidInputError
+from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.corpus.groups import Group
 from pocketquery.server.corpus.readers.document_groups import document_group
 from pocketquery.server.corpus.readers.lines import all_lines
@@ -43,25 +43,17 @@ def read_plain_text(
     return (group for part in parts for group in _running_text(part, lang))
 
 
-def read_sentence_lines(
-    path: Path | str, *, document_ids: Path | str | None = None, lang: str = ""
-) -> Iterator[Group]:
-    """Yield the documents of a file with one sentence a line, plain, gzip or xz.
-
-    Args:
-        path: the file. Without ``document_ids`` a blank line ends a document, named after its
-            first line's number.
-        document_ids: a file whose i-th line names the document of the i-th sentence; neighbours
-            with one name are a document. So several languages can share one.
-        lang: of all of them.
+def read_sentence_lines(path: Path | str, *, lang: str = "") -> Iterator[Group]:
+    """Yield the documents of a file with one sentence a line, plain, gzip or xz. A blank line ends
+    a document, which is named after its first line's number.
 
     Raises:
         ArtifactNotFoundError: there is no such file.
-        CorpusError: the bytes are not UTF-8, or the two files have different numbers of lines.
+        CorpusError: the bytes are not UTF-8.
     """
-    named = _named(path, document_ids) if document_ids else _between_blanks(path)
-    for name, part in groupby(named, lambda pair: pair[0]):
-        yield document_group(name, "", (line for _, line in part), lang)
+    for part in _parts(all_lines(path), "block"):
+        lines = list(part)
+        yield document_group(str(lines[0][0]), "", (line for _, line in lines), lang)
 
 
 def _parts(lines: _Lines, document: Unit) -> Iterator[_Lines]:
@@ -78,26 +70,3 @@ def _running_text(lines: _Lines, lang: str) -> Iterator[Group]:
     if first is not None:
         text = "\n".join(line.strip() for _, line in numbered)
         yield document_group(str(first), "", split_sentences(text), lang)
-
-
-def _between_blanks(path: Path | str) -> Iterator[tuple[str, str]]:
-    """(number of the document's first line, sentence) of every line that is not blank."""
-    start = 0
-    for number, line in all_lines(path):
-        if not line.strip():
-            start = 0
-            continue
-        start = start or number
-        yield str(start), line
-
-
-def _named(path: Path | str, document_ids: Path | str) -> Iterator[tuple[str, str]]:
-    """(name of the document, sentence) of every line."""
-    for name, line in zip_longest(all_lines(document_ids), all_lines(path)):
-        if name is None or line is None:
-            number = (line or name)[0]
-            raise CorpusError(
-                f"{path} and {document_ids} have different numbers of lines: line {number} is in "
-                "one alone; expected the i-th line of one to name the i-th of the other"
-            )
-        yield name[1].strip(), line[1]

@@ -34,8 +34,6 @@ class ReadOptions:
         join_titles: JSON Lines of documents: neighbours of one title are one document.
         document: plain text: what is one document.
         sentence_lines: plain text has one sentence a line; a blank line ends a document.
-        document_ids: beside ``sentence_lines``: a file that names each line's document.
-        merge: sessions: neighbouring turns of one role become one.
         rename: sessions: roles become "user" and "agent"; False keeps their own names.
     """
 
@@ -44,16 +42,7 @@ class ReadOptions:
     join_titles: bool = False
     document: Unit = "block"
     sentence_lines: bool = False
-    document_ids: Path | str | None = None
-    merge: bool = True
     rename: bool = True
-
-    def __post_init__(self) -> None:
-        if self.document_ids is not None and not self.sentence_lines:
-            raise InvalidInputError(
-                "document_ids are given without sentence_lines; expected both: they name the "
-                "document of each line"
-            )
 
 
 def open_source(path: Path | str, kind: Kind, reading: ReadOptions | None = None) -> Source:
@@ -132,8 +121,7 @@ def read_groups(
     if kind == "documents":
         return _documents(path, reading)
     if kind == "sessions":
-        merge, rename = reading.merge, reading.rename
-        return read_sessions(path, lang=reading.lang, merge=merge, rename=rename)
+        return read_sessions(path, lang=reading.lang, rename=reading.rename)
     return read_rows(path, kind, reading.columns, lang=reading.lang)
 
 
@@ -154,8 +142,7 @@ def _documents(path: Path | str, reading: ReadOptions) -> Iterator[Group]:
             "with one sentence a line, or the file without --sentence-lines"
         )
     if reading.sentence_lines:
-        ids = reading.document_ids
-        return read_sentence_lines(path, document_ids=ids, lang=reading.lang)
+        return read_sentence_lines(path, lang=reading.lang)
     if is_json:
         return read_document_groups(path, lang=reading.lang, join_titles=reading.join_titles)
     return read_plain_text(path, reading.document, lang=reading.lang)

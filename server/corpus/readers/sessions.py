@@ -37,21 +37,18 @@ KNOWN_ROLES: Mapping[str, str] = {
 """What a speaker is called, in lower case -> the side that this says."""
 
 
-def read_sessions(
-    path: Path | str, *, lang: str = "", merge: bool = True, rename: bool = True
-) -> Iterator[Group]:
+def read_sessions(path: Path | str, *, lang: str = "", rename: bool = True) -> Iterator[Group]:
     """Yield the sessions of a JSON Lines file, plain, gzip or xz, one in memory at a time.
 
     A line has ``turns``, a list of objects with ``role`` (or ``speaker``) and ``text``, or of
     [speaker, text]; ``id`` or ``_id`` names it, otherwise its line number, and ``lang`` goes before
     the argument. Roles become "user" and "agent", see :func:`roles_of`. Turns without text are
-    left out; a session of one speaker is kept and has one role.
+    left out, and neighbouring turns of one role become one, joined with a blank ("Auto-MLM",
+    objective over sessions). A session of one speaker stays and has one role.
 
     Args:
         path: the file.
         lang: of sessions that do not say theirs.
-        merge: neighbouring turns of one role become one, joined with a blank ("Auto-MLM",
-            objective over sessions).
         rename: False keeps the roles' own names, for who will say which of them is the user.
 
     Raises:
@@ -59,7 +56,7 @@ def read_sessions(
         CorpusError: a line is not a session; names file and line.
     """
     for number, entry in json_objects(path):
-        yield _session(path, number, entry, lang, merge, rename)
+        yield _session(path, number, entry, lang, rename)
 
 
 def roles_of(speakers: Sequence[str]) -> list[str]:
@@ -76,20 +73,21 @@ def roles_of(speakers: Sequence[str]) -> list[str]:
 
 
 def _session(
-    path: Path | str, number: int, entry: dict[str, Any], lang: str, merge: bool, rename: bool
+    path: Path | str, number: int, entry: dict[str, Any], lang: str, rename: bool
 ) -> Group:
     id, own = id_and_language(path, number, entry, lang, ids=("id", "_id"))
     turns = entry[field_name(path, number, entry, "turns")]
     if not isinstance(turns, list):
         raise bad_line(path, number, f"turns is {type(turns).__name__}", "a list")
-    said = [_turn(path, number, i, turn) for i, turn in enumerate(turns)]
-    said = [(speaker, text) for speaker, text in said if text]
-    speakers = [speaker for speaker, _ in said]
+    spoken = [_turn(path, number, i, turn) for i, turn in enumerate(turns)]
+    spoken = [(speaker, text) for speaker, text in spoken if text]
+    speakers = [speaker for speaker, _ in spoken]
     roles = roles_of(speakers) if rename else [speaker.strip() for speaker in speakers]
-    texts = [text for _, text in said]
-    if merge:
-        roles, texts = _merged(roles, texts)
-    return Group(id, tuple(texts), tuple(roles), own)
+    runs = [
+        (role, " ".join(text for _, (_, text) in run))
+        for role, run in groupby(zip(roles, spoken, strict=True), lambda turn: turn[0])
+    ]
+    return Group(id, tuple(text for _, text in runs), tuple(role for role, _ in runs), own)
 
 
 def _turn(path: Path | str, number: int, place: int, turn: object) -> tuple[str, str]:
@@ -105,11 +103,3 @@ def _turn(path: Path | str, number: int, place: int, turn: object) -> tuple[str,
     if not isinstance(speaker, str) or not speaker.strip():
         raise bad_line(path, number, f"{field} has no speaker", "a role such as user or agent")
     return speaker, " ".join(text_field(path, number, text, field).split())
-
-
-def _merged(roles: list[str], texts: list[str]) -> tuple[list[str], list[str]]:
-    runs = [
-        (role, " ".join(text for _, text in run))
-        for role, run in groupby(zip(roles, texts, strict=True), lambda turn: turn[0])
-    ]
-    return [role for role, _ in runs], [text for _, text in runs]

@@ -71,16 +71,6 @@ def test_sentences_a_line_with_blank_lines_between_documents(tmp_path: Path) -> 
     ]
 
 
-def test_sentences_a_line_with_the_documents_named_beside(tmp_path: Path) -> None:
-    (tmp_path / "en.txt").write_text("One\nTwo\n\nFour\n")
-    (tmp_path / "ids").write_text("a\na\nb\nb\n")
-    groups = list(read_sentence_lines(tmp_path / "en.txt", document_ids=tmp_path / "ids"))
-    assert groups == [Group("a", ("One", "Two")), Group("b", ("Four",))]
-    (tmp_path / "ids").write_text("a\na\nb\n")
-    with pytest.raises(CorpusError, match="different numbers of lines: line 4 is in one alone"):
-        list(read_sentence_lines(tmp_path / "en.txt", document_ids=tmp_path / "ids"))
-
-
 def test_an_unknown_unit() -> None:
     with pytest.raises(InvalidInputError, match="document is 'page'"):
         read_plain_text("a.txt", "page")  # type: ignore[arg-type]

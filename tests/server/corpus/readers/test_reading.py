@@ -33,7 +33,6 @@ from pocketquery.server.corpus.readers.reading import read_all
         ("documents", "One\nTwo", ReadOptions(sentence_lines=True), ("One", "Two")),
         ("documents", "t\nA b.\n", ReadOptions(columns=Columns(("t",))), ("A b.",)),
         ("sessions", '{"turns": [["U", "a"], ["U", "b"]]}', None, ("a b",)),
-        ("sessions", '{"turns": [["U", "a"], ["U", "b"]]}', ReadOptions(merge=False), ("a", "b")),
         ("pairs", "a\tb", None, ("a", "b")),
         ("triples", "a\tb\tc", None, ("a", "b", "c")),
         ("queries", "what?", None, ("what?",)),
@@ -62,11 +61,6 @@ def test_a_source_is_a_store_or_a_raw_file(tmp_path: Path) -> None:
         open_source(tmp_path / "nothing", "pairs")
     with pytest.raises(ArtifactNotFoundError, match=r"no store\.json"):
         open_source(tmp_path, "pairs")
-
-
-def test_settings_that_do_not_go_together() -> None:
-    with pytest.raises(InvalidInputError, match="document_ids are given without"):
-        ReadOptions(document_ids="ids.txt")
 
 
 def test_json_is_not_read_as_sentences(tmp_path: Path) -> None:

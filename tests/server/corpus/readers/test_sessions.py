@@ -38,9 +38,6 @@ def test_neighbouring_turns_of_one_role_become_one(tmp_path: Path) -> None:
     path = write(tmp_path / "s.jsonl", {"turns": turns})
     (merged,) = read_sessions(path)
     assert (merged.texts, merged.roles) == (("a b c", "d e"), ("user", "agent"))
-    (plain,) = read_sessions(path, merge=False)
-    assert plain.texts == ("a", "b", "c", "d", "e")
-    assert plain.roles == ("user", "user", "user", "agent", "agent")
 
 
 def test_who_asks_in_a_chat_is_the_user_and_the_rest_are_agents() -> None:
