@@ -1,4 +1,4 @@
-"""Reading the public sets' files: tables, packed or not, and packed JSON Lines."""
+"""Read the public sets' files: tables, packed or not, and packed JSON Lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The collections of the quality benchmarks, as they lie in the data folder.
+"""The collections of the quality benchmarks, as they are in the data folder.
 
 ``SETS`` are five that come as collections; ``FORUMS`` are three made of pairs of questions that
 people marked as asking the same: an earlier question answers a new one.

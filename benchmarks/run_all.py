@@ -5,7 +5,7 @@
     python benchmarks/run_all.py --page       write the page of what is stored
     python benchmarks/run_all.py --list       name, budget and needs of each
 
-Which ones, with what options, budgets and thresholds: suite/table.py. Results lie in
+Which ones, with what options, budgets and thresholds: suite/table.py. Results are in
 ``docs/results/NAME.json``, the page is ``docs/results.md``. A run exits 1 where one of those it ran
 missed a figure, or could not run; ``--check`` where a stored figure misses its threshold, a
 benchmark has no stored result, or the page is not of what is stored. Measure on a machine with
@@ -39,13 +39,13 @@ def main() -> int:
             print(f"{one.name:24} {one.budget:4} s  {', '.join(one.needs)}")
         return 0
     if options.check:
-        return told(check())
-    found = []
+        return report(check())
+    missed = []
     if not options.page:
         for name in options.names or known:
-            found += measure(known[name])
+            missed += measure(known[name])
     write_page()
-    return told(found)
+    return report(missed)
 
 
 def measure(benchmark: Benchmark) -> list[str]:
@@ -63,23 +63,23 @@ def measure(benchmark: Benchmark) -> list[str]:
 
 def check() -> list[str]:
     """What is wrong with what is stored."""
-    found: list[str] = []
+    missed: list[str] = []
     rows: list[Benchmark | LeftOut] = [*BENCHMARKS, *(one for one in LEFT_OUT if one.thresholds)]
     for one in rows:
-        found += problems(one, read(one), str(path_of(one).relative_to(ROOT)))
+        missed += problems(one, read(one), str(path_of(one).relative_to(ROOT)))
     fresh = page(
         {one: read(one) for one in BENCHMARKS}, {one: read(one) for one in LEFT_OUT if one.stores}
     )
     if not PAGE.is_file() or PAGE.read_text("utf-8") != fresh:
-        found.append("docs/results.md is not of what is stored; run: benchmarks/run_all.py --page")
-    return found
+        missed.append("docs/results.md is not of what is stored; run: benchmarks/run_all.py --page")
+    return missed
 
 
-def told(found: list[str]) -> int:
+def report(missed: list[str]) -> int:
     """Print what was found, and the exit code."""
-    for problem in found:
+    for problem in missed:
         print(f"MISSED: {problem}")
-    return 1 if found else 0
+    return 1 if missed else 0
 
 
 if __name__ == "__main__":

@@ -130,13 +130,13 @@ def _waiting(benchmarks: Iterable[Benchmark]) -> str:
 def _left_out(apart: dict[LeftOut, Any]) -> str:
     rows = ["| benchmark | why | stored |\n|---|---|---|\n"]
     for one in LEFT_OUT:
-        said = "-"
+        shown = "-"
         if apart.get(one) is not None:
             name = f"{one.name}.json"
             missed = [
-                told.removeprefix(f"{one.name}: ") for told in problems(one, apart[one], name)
+                problem.removeprefix(f"{one.name}: ") for problem in problems(one, apart[one], name)
             ]
             verdict = "; ".join(missed) or ("reached" if one.thresholds else "no threshold")
-            said = f"[{name}](results/{name}): {verdict}"
-        rows.append(f"| `{one.script}` | {one.reason} | {said} |\n")
+            shown = f"[{name}](results/{name}): {verdict}"
+        rows.append(f"| `{one.script}` | {one.reason} | {shown} |\n")
     return "".join(rows)

@@ -110,16 +110,16 @@ def problems(benchmark: Benchmark | LeftOut, result: Any, where: str) -> list[st
     if not isinstance(result, dict) or result.get("schema") != SCHEMA:
         return [f"{benchmark.name}: {where} is no result of the schema {SCHEMA}"]
     figures = result["figures"]
-    found = [
+    sentences = [
         f"{benchmark.name}: {one.figure} is {shown(one.found)}, must be {one.bound} {one.value:g}"
         for one in compared(benchmark, figures)
         if not one.reached
     ]
     missed = figures.get("missed") or []
-    found += [f"{benchmark.name}: missed {one}" for one in missed if not found]
-    if not found and not result["reached"]:
-        found.append(f"{benchmark.name}: the benchmark itself says that a figure was missed")
-    return found
+    sentences += [f"{benchmark.name}: missed {one}" for one in missed if not sentences]
+    if not sentences and not result["reached"]:
+        sentences.append(f"{benchmark.name}: the benchmark itself says that a figure was missed")
+    return sentences
 
 
 def shown(value: float | None) -> str:
@@ -141,13 +141,13 @@ def read(benchmark: Benchmark | LeftOut) -> Any:
 def figures_of(name: str) -> dict[str, Any]:
     """What :func:`store` stored of the benchmark ``name``; empty where there is nothing."""
     result = read(_left_out(name))
-    found: dict[str, Any] = {} if result is None else result["figures"]
-    return found
+    figures: dict[str, Any] = {} if result is None else result["figures"]
+    return figures
 
 
 def _left_out(name: str) -> LeftOut:
-    (found,) = (one for one in LEFT_OUT if one.stores and one.name == name)
-    return found
+    (row,) = (one for one in LEFT_OUT if one.stores and one.name == name)
+    return row
 
 
 def write(benchmark: Benchmark | LeftOut, result: dict[str, Any]) -> Path:
@@ -163,13 +163,13 @@ def commit() -> str:
     if shutil.which("git") is None:
         return ""
 
-    def said(*words: str) -> str:
+    def git(*words: str) -> str:
         return subprocess.run(
             ["git", *words], capture_output=True, text=True, check=False, cwd=ROOT
         ).stdout.strip()
 
-    changed = said("status", "--porcelain", "--untracked-files=no", "--", ":!docs")
-    return said("rev-parse", "--short=12", "HEAD") + ("+" if changed else "")
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", ":!docs")
+    return git("rev-parse", "--short=12", "HEAD") + ("+" if changed else "")
 
 
 def machine() -> dict[str, Any]:
@@ -194,13 +194,13 @@ def machine() -> dict[str, Any]:
 def versions(*, node: bool = False) -> dict[str, str]:
     """Python's, ours, those of the packages that the benchmarks compare with, and Node's where it
     is asked for."""
-    found = {"python": platform.python_version()}
+    by_package = {"python": platform.python_version()}
     for package in ("pocketquery", *PACKAGES):
         try:
-            found[package] = importlib.metadata.version(package)
+            by_package[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             continue
     if node and (program := shutil.which("node")):
-        said = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)
-        found["node"] = said.stdout.strip()
-    return found
+        shown = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)
+        by_package["node"] = shown.stdout.strip()
+    return by_package

@@ -39,13 +39,13 @@ class Run(NamedTuple):
 
 def missing(benchmark: Benchmark) -> list[str]:
     """What a benchmark needs and is not there, as what to do about it."""
-    found = []
+    lacking = []
     for need in benchmark.needs:
         place, cure = MISSING[need]
         data = os.environ.get("POCKETQUERY_DATA") if need == "data" else None
         if not (Path(data) if data else ROOT / place).exists():
-            found.append(cure)
-    return found
+            lacking.append(cure)
+    return lacking
 
 
 def run(benchmark: Benchmark) -> Run:
@@ -73,7 +73,7 @@ def run(benchmark: Benchmark) -> Run:
 def last_object(lines: list[str]) -> dict[str, Any] | None:
     """The JSON object of the last line, without the folder it was measured in; None: no object."""
     try:
-        found = json.loads(lines[-1].replace(f"{ROOT}/", "")) if lines else None
+        value = json.loads(lines[-1].replace(f"{ROOT}/", "")) if lines else None
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None
+    return value if isinstance(value, dict) else None

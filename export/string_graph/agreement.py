@@ -33,7 +33,7 @@ LEAST_EQUAL = 0.999
 
 _CHARACTERS = 6  # in one text of every_character: some 24 ids
 _EACH = 8  # of the English questions: 937
-_ALIKE = 16  # of ideographs, syllables and the planes beyond, one in so many is looked at
+_ONE_IN = 16  # of ideographs, syllables and the planes beyond, one in so many is looked at
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ def check_string_graph(
         queries=compare_plain("queries", queries, prompt),
         overlap=_overlap(graph, session, tokenizer, prompt, gate, thresholds),
         english=compare_plain("english", _english()),
-        characters=compare(every_character(_ALIKE)),
+        characters=compare(every_character(_ONE_IN)),
         golden=compare(golden_texts),
         bytes=len(data),
     )
@@ -186,8 +186,8 @@ def _overlap(
         return None
     texts = [query.text for query in gate.queries]
     expected = session.encode(tokenizer.encode(prompt + text) for text in texts)
-    found = np.stack([graph.encode(text) for text in texts])
-    return compare_rankings(expected, found, gate, thresholds or GateThresholds()).overlap
+    vectors = np.stack([graph.encode(text) for text in texts])
+    return compare_rankings(expected, vectors, gate, thresholds or GateThresholds()).overlap
 
 
 def _check_vectors(

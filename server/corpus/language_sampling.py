@@ -1,4 +1,4 @@
-"""Texts drawn language by language, so that small languages are heard."""
+"""Texts drawn language by language, so that small languages count too."""
 
 from __future__ import annotations
 

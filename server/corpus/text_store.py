@@ -169,12 +169,12 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
 def _mapped(folder: Path, name: str, sizes: Mapping[str, int]) -> NDArray[Any]:
     """The file's array, mapped and read-only."""
     path, dtype = folder / name, FILES[name]
-    found = path.stat().st_size if path.is_file() else None
-    if found != sizes.get(name) or found is None or found % dtype.itemsize:
+    size = path.stat().st_size if path.is_file() else None
+    if size != sizes.get(name) or size is None or size % dtype.itemsize:
         raise CorruptArtifactError(
-            f"{path}: found {'nothing' if found is None else f'{found} bytes'}, expected "
+            f"{path}: found {'nothing' if size is None else f'{size} bytes'}, expected "
             f"{sizes.get(name)}; write the store again"
         )
-    if not found:
+    if not size:
         return np.empty(0, dtype)  # an empty file cannot be mapped
     return np.asarray(np.memmap(path, dtype, mode="r"))  # plain: memmap's own slicing is slow

@@ -1,4 +1,4 @@
-"""Texts of all kinds, to see what an encoder does beside what it is for."""
+"""Texts of many kinds, to test an encoder outside its domain."""
 
 from __future__ import annotations
 

@@ -197,13 +197,13 @@ def language_probe(vectors: Mapping[str, AnyFloats]) -> float:
     Raises:
         InvalidInputError: fewer than two languages, or one with fewer than two rows.
     """
-    if len(vectors) < 2 or min(len(found) for found in vectors.values()) < 2:
+    if len(vectors) < 2 or min(len(rows) for rows in vectors.values()) < 2:
         raise InvalidInputError("expected two languages or more, each with two vectors at least")
-    unit = [unit_rows(found) for found in vectors.values()]
-    centroids = np.stack([found[::2].mean(axis=0) for found in unit])  # (languages, dim)
+    unit = [unit_rows(rows) for rows in vectors.values()]
+    centroids = np.stack([rows[::2].mean(axis=0) for rows in unit])  # (languages, dim)
     shares = []
-    for code, found in enumerate(unit):
-        distances = ((found[1::2, None] - centroids) ** 2).sum(axis=2)  # (rows, languages)
+    for code, rows in enumerate(unit):
+        distances = ((rows[1::2, None] - centroids) ** 2).sum(axis=2)  # (rows, languages)
         shares.append((distances.argmin(axis=1) == code).mean())
     return float(np.mean(shares))
 

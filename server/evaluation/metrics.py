@@ -78,6 +78,6 @@ def score_rankings(judgements: Judgements, rankings: Mapping[str, Sequence[str]]
         raise MissingExtraError.of("ir_measures", "server") from error
     names = {ir_measures.parse_measure(theirs): ours for ours, theirs in _MEASURES.items()}
     per_query = {name: np.zeros(len(query_ids)) for name in METRICS}
-    for found in ir_measures.iter_calc(list(names), judgements, run):
-        per_query[names[found.measure]][rows[found.query_id]] = found.value
+    for score in ir_measures.iter_calc(list(names), judgements, run):
+        per_query[names[score.measure]][rows[score.query_id]] = score.value
     return Scores(query_ids, per_query)

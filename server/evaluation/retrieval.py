@@ -1,4 +1,4 @@
-"""How well a bundle finds what its teacher finds: the evaluation behind command, demo, benchmark.
+"""Evaluate retrieval: a bundle beside its teacher, BM25 and both together.
 
 Four systems rank the same documents for the same queries:
 

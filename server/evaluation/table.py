@@ -1,4 +1,4 @@
-"""An evaluation as a person reads it."""
+"""An evaluation as a table."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def evaluation_table(evaluation: Evaluation) -> str:
         f"{name:<10}" + "".join(f"{means[metric]:>12.4f}" for metric in METRICS)
         for name, means in rows.items()
     ]
-    kept = evaluation.retention()
-    if not kept:
+    retention = evaluation.retention()
+    if not retention:
         return "\n".join(lines)
-    cells = ["-" if kept[metric] is None else f"{kept[metric]:.1%}" for metric in METRICS]
+    cells = ["-" if retention[metric] is None else f"{retention[metric]:.1%}" for metric in METRICS]
     lines.append(f"{'retention':<10}" + "".join(f"{cell:>12}" for cell in cells))
     return "\n".join(lines)

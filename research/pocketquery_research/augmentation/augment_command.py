@@ -1,4 +1,4 @@
-"""``pocketquery augment``: views of queries made once, looked at, and kept for training."""
+"""``pocketquery augment``: make views of queries, measure them, keep them for training."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ examples:
       --augmenter '{"name": "lexicon", "path": "words.tsv"}'
 
 An augmenter is a name, or JSON with its parameters and, where it may be unavailable, a "fallback".
-Models are folders on this machine; nothing is downloaded. Look at an augmenter with --audit before
-you trust it. Training draws from the cache without the model:
+Models are folders on this machine; nothing is downloaded. Measure an augmenter with --audit first.
+Training draws from the cache without the model:
 
   pocketquery pretrain --objective query_bert ... \\
       --set 'query_bert.light=[{"name": "cached", "path": "views.sqlite", "augmenter": "pegasus"}]'
@@ -170,11 +170,11 @@ def _queries(arguments: argparse.Namespace) -> dict[str, list[str]]:
 
     from pocketquery.server.corpus.mining.inputs import named_groups
 
-    found: dict[str, list[str]] = {}
+    by_language: dict[str, list[str]] = {}
     for group in islice(named_groups(arguments)[1], arguments.limit):
         if group.texts and group.texts[0].strip():  # of a blank line there is no text
-            found.setdefault(group.lang, []).append(group.texts[0])
-    return found
+            by_language.setdefault(group.lang, []).append(group.texts[0])
+    return by_language
 
 
 def _shown(report: Audit) -> str:

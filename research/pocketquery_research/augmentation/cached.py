@@ -1,4 +1,4 @@
-"""Views out of a cache: what training reads, without the model that made them."""
+"""Views from a cache, which training reads without the model that made them."""
 
 from __future__ import annotations
 

@@ -133,17 +133,17 @@ class Contextual(ModelAugmenter):
         self, texts: list[str], units: list[Units], replacements: list[list[Replacement]]
     ) -> list[str]:
         """The texts with those replacements that the teacher hardly notices."""
-        kept: list[list[Replacement]] = [[] for _ in texts]
+        accepted: list[list[Replacement]] = [[] for _ in texts]
         before = self._teacher.encode(texts)  # (texts, dim)
         for turn in range(max(map(len, replacements), default=0)):
             rows = [row for row, found in enumerate(replacements) if turn < len(found)]
-            tried = [[*kept[row], replacements[row][turn]] for row in rows]
+            tried = [[*accepted[row], replacements[row][turn]] for row in rows]
             views = [_replaced(units[row], one) for row, one in zip(rows, tried, strict=True)]
             cosines = (self._teacher.encode(views) * before[rows]).sum(axis=1)  # (rows,)
             for row, one, cosine in zip(rows, tried, cosines, strict=True):
                 if cosine >= self.least_cosine:
-                    kept[row] = one
-        return [_replaced(*one) for one in zip(units, kept, strict=True)]
+                    accepted[row] = one
+        return [_replaced(*one) for one in zip(units, accepted, strict=True)]
 
     @cached_property
     def _loaded(self) -> tuple[Any, Any]:

@@ -1,4 +1,4 @@
-"""Running an augmenter once over many texts, into a cache."""
+"""Fill a cache: run an augmenter once over many texts."""
 
 from __future__ import annotations
 

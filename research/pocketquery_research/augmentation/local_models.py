@@ -1,4 +1,4 @@
-"""Models in local folders: are they here, and loading them without asking any hub."""
+"""Find and load models in local folders, without a hub."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What augmenters by models have in common: batches, and the promises that rules keep."""
+"""The base of augmenters that have a model: they work in batches."""
 
 from __future__ import annotations
 

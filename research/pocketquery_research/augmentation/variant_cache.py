@@ -1,4 +1,4 @@
-"""Variants of texts, made once and kept: an SQLite file.
+"""An SQLite file of variants of texts, so that each is made once.
 
 Every batch of variants is one transaction of SQLite's, durable when it ends: a process killed on
 the way leaves whole batches, and filling again goes on behind them.

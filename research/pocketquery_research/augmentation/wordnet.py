@@ -81,12 +81,12 @@ class WordNet(RuleAugmenter):
 
 @functools.lru_cache(maxsize=100_000)
 def _synonyms(path: str, process: int, word: str) -> tuple[str, ...]:
-    found = {
+    lemmas = {
         lemma.replace("_", " ")
         for synset in _reader(path, process).synsets(word)
         for lemma in synset.lemma_names()
     }
-    return tuple(sorted(one for one in found if one.casefold() != word))
+    return tuple(sorted(one for one in lemmas if one.casefold() != word))
 
 
 @functools.lru_cache(maxsize=4)

@@ -59,18 +59,18 @@ def score_candidates(
         InvalidInputError: shapes differ, a score is NaN, or no query has a relevant candidate.
     """
     rng = np.random.default_rng(seed)
-    found: list[tuple[float, ...]] = []
+    measures: list[tuple[float, ...]] = []
     for number, (values, relevant) in enumerate(zip(scores, relevance, strict=True)):
         _check(number, values, relevant)
         order = rng.permutation(len(values))
         ranked = relevant[order][np.argsort(-values[order], kind="stable")]
         if ranked.any():
-            found.append(_measure(ranked))
-    if not found:
+            measures.append(_measure(ranked))
+    if not measures:
         raise InvalidInputError("no query has a relevant candidate; expected judgements with some")
-    columns = np.array(found).T  # (metrics, queries)
+    columns = np.array(measures).T  # (metrics, queries)
     per_query = dict(zip(CANDIDATE_METRICS, columns, strict=True))
-    return CandidateScores(per_query, len(scores) - len(found))
+    return CandidateScores(per_query, len(scores) - len(measures))
 
 
 def _measure(ranked: NDArray[np.bool_]) -> tuple[float, ...]:

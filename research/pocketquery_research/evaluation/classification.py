@@ -95,8 +95,8 @@ def zero_shot_classes(
 def zero_shot(encode: Encode, test: LabelledTexts, *, template: str = "{}") -> ClassScores:
     """Classify ``test`` by its classes' names, put into words, and score that."""
     names = [label_text(name) for name in test.names]
-    found = zero_shot_classes(encode, names, test.texts, template=template)
-    return score_classes(found, test.classes, len(test.names))
+    classes = zero_shot_classes(encode, names, test.texts, template=template)
+    return score_classes(classes, test.classes, len(test.names))
 
 
 def few_shot(

@@ -152,10 +152,10 @@ def connected_pairs(duplicates: Sequence[DuplicatePair]) -> list[list[DuplicateP
 
     for pair in duplicates:
         parent[root(pair.second)] = root(pair.first)
-    found: dict[str, list[DuplicatePair]] = {}
+    families: dict[str, list[DuplicatePair]] = {}
     for pair in duplicates:
-        found.setdefault(root(pair.first), []).append(pair)
-    return list(found.values())
+        families.setdefault(root(pair.first), []).append(pair)
+    return list(families.values())
 
 
 def _balanced(part: list[DuplicatePair]) -> tuple[DuplicatePair, ...]:

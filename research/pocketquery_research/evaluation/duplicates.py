@@ -149,17 +149,17 @@ def _counts(scores: Doubles, labels: BoolArray) -> tuple[Doubles, Doubles, Doubl
 
 
 def _checked(name: str, scores: ArrayLike, labels: ArrayLike) -> tuple[Doubles, BoolArray]:
-    found, true = np.asarray(scores, dtype=np.float64), np.asarray(labels, dtype=bool)
-    if found.shape != true.shape or found.ndim != 1:
+    values, true = np.asarray(scores, dtype=np.float64), np.asarray(labels, dtype=bool)
+    if values.shape != true.shape or values.ndim != 1:
         raise InvalidInputError(
-            f"{name} has scores of the shape {found.shape} and labels of {true.shape}; expected "
+            f"{name} has scores of the shape {values.shape} and labels of {true.shape}; expected "
             "one of each a pair"
         )
-    if not np.isfinite(found).all():
+    if not np.isfinite(values).all():
         raise InvalidInputError(f"{name} has scores that are not finite; expected numbers")
     if true.all() or not true.any():
         raise InvalidInputError(
             f"of the {len(true)} pairs of {name}, {int(true.sum())} are duplicates; expected some "
             "that are and some that are not"
         )
-    return found, true
+    return values, true

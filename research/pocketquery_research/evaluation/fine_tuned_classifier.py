@@ -71,12 +71,12 @@ def fine_tuned_classes(
         layer = nn.Linear(encoder.dimension, count).to(encoder.device)
         _train(trained, layer, texts, torch.from_numpy(classes), config)
     trained.eval()
-    found = []
+    predictions = []
     with torch.inference_mode():
         for start in range(0, len(unseen), _ROWS):
             logits = layer(_vectors(trained, unseen[start : start + _ROWS]))
-            found.append(logits.argmax(dim=1).cpu().numpy())
-    return np.concatenate(found).astype(np.int64) if found else np.zeros(0, np.int64)
+            predictions.append(logits.argmax(dim=1).cpu().numpy())
+    return np.concatenate(predictions).astype(np.int64) if predictions else np.zeros(0, np.int64)
 
 
 def _train(

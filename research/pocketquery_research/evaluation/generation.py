@@ -1,4 +1,4 @@
-"""What a decoder writes, beside what stood there: blanks of a text, and titles."""
+"""F1 of the words a decoder writes into blanks, and of the titles it writes."""
 
 from __future__ import annotations
 

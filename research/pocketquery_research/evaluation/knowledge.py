@@ -61,11 +61,11 @@ def hits_at(
     order = np.random.default_rng(seed).permutation(len(question_entries))
     codes = {entry: code for code, entry in enumerate(dict.fromkeys(question_entries))}
     entries = np.array([codes[entry] for entry in question_entries])[order]
-    found = []
+    hits = []
     for start in range(0, len(query_vectors), _BLOCK):
         scores = query_vectors[start : start + _BLOCK] @ question_vectors[order].T
         ranked = entries[np.argsort(-scores, axis=1, kind="stable")]  # (block, questions)
         for entry, row in zip(query_entries[start:], ranked, strict=False):
             near = row if distinct is False else np.array(list(dict.fromkeys(row.tolist())))
-            found.append(codes.get(entry, -1) in near[:k])
-    return np.array(found, dtype=np.float64)
+            hits.append(codes.get(entry, -1) in near[:k])
+    return np.array(hits, dtype=np.float64)

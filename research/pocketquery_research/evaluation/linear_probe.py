@@ -40,9 +40,9 @@ def linear_probe(
     seen = torch.from_numpy(((vectors - mean) / spread).astype(np.float64))
     weight, bias = _fit(seen, torch.from_numpy(classes), count, decay)
     scores = torch.from_numpy(((unseen - mean) / spread).astype(np.float64)) @ weight.T + bias
-    found = np.unique(classes)
-    nearest = scores[:, torch.from_numpy(found)].argmax(dim=1).numpy()
-    return np.asarray(found[nearest], dtype=np.int64)
+    distinct = np.unique(classes)
+    nearest = scores[:, torch.from_numpy(distinct)].argmax(dim=1).numpy()
+    return np.asarray(distinct[nearest], dtype=np.int64)
 
 
 def _fit(

@@ -77,14 +77,14 @@ def margin(
     q, d = _unit(queries), _unit(documents)
     rows = np.array(usable)[rng.integers(len(usable), size=triples)]
     good, bad = _one_each(positives, rows, rng), _one_each(negatives, rows, rng)
-    found = _cosines(q, d, rows, good) - _cosines(q, d, rows, bad)  # (triples,)
+    differences = _cosines(q, d, rows, good) - _cosines(q, d, rows, bad)  # (triples,)
     anyone = rng.integers(len(queries), size=triples), rng.integers(len(documents), size=triples)
     spread = float(_cosines(q, d, *anyone).std())
-    mean = float(found.mean())
+    mean = float(differences.mean())
     return Margin(
         margin=mean,
-        standard_error=_standard_error(found, rows, len(queries), samples, rng),
-        positive_share=float((found > 0).mean()),
+        standard_error=_standard_error(differences, rows, len(queries), samples, rng),
+        positive_share=float((differences > 0).mean()),
         standardized=mean / spread if spread > 1e-9 else 0.0,
         triples=triples,
         queries=len(usable),

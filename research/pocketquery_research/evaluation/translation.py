@@ -60,9 +60,9 @@ def two_way(left: AnyFloats, right: AnyFloats, *, seed: int = 0) -> TwoWay:
     _check(left, right)
     order = np.random.default_rng(seed).permutation(len(left))
     one, other = unit_rows(left)[order], unit_rows(right)[order]
-    found = np.empty((2, len(order)), dtype=bool)
-    found[0, order], found[1, order] = _right(one, other), _right(other, one)
-    return TwoWay(found[0], found[1])
+    is_right = np.empty((2, len(order)), dtype=bool)
+    is_right[0, order], is_right[1, order] = _right(one, other), _right(other, one)
+    return TwoWay(is_right[0], is_right[1])
 
 
 def relational_similarity(left: AnyFloats, right: AnyFloats) -> float:

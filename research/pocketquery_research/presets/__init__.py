@@ -1,1 +1,1 @@
-"""The query encoders that come with pocketquery: what they learn from, and how they are made."""
+"""Recipes of the built-in query encoders: texts, settings, model card."""

@@ -1,4 +1,4 @@
-"""Making the encoders that come with pocketquery, at 1, 3, 6 and 10 MB.
+"""Make the built-in encoders, at 1, 3, 6 and 10 MB.
 
     python -m pocketquery_research.presets.recipe make --preset 6mb --budget science --data DATA
 

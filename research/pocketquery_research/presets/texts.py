@@ -1,4 +1,4 @@
-"""What the encoders that come with pocketquery learn from: texts whose licences allow it.
+"""The texts that the built-in encoders learn from; their licences allow it.
 
 English Wikipedia (CC BY-SA 3.0), OpenStax's textbooks (CC BY 4.0), arXiv's abstracts (CC0),
 MedQuAD's answers about health (CC BY 4.0), the questions of NQ-open (CC BY-SA 3.0), the users'

@@ -1,4 +1,4 @@
-"""``pocketquery mine``: what is trained on, made of raw texts."""
+"""``pocketquery mine``: training data from raw texts."""
 
 from __future__ import annotations
 

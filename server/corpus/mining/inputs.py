@@ -1,4 +1,4 @@
-"""What ``pocketquery mine`` reads: options for raw files, and the groups they name."""
+"""The input options of ``pocketquery mine``, and the groups that they name."""
 
 from __future__ import annotations
 

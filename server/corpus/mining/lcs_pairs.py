@@ -91,9 +91,9 @@ def mine_document(document: Group, config: LcsConfig) -> list[Group]:
         Groups of two texts, the earlier first, that carry the document's id: pairs with one id
         are never each other's negatives. ``title`` is set where the first text is the title.
     """
-    kept = [(text, form) for text in document.texts if len(form := matching_form(text)) >= 2]
-    title = document.title and bool(kept) and kept[0][0] == document.texts[0]
-    head, body = kept[: int(title)], kept[int(title) :]
+    comparable = [(text, form) for text in document.texts if len(form := matching_form(text)) >= 2]
+    title = document.title and bool(comparable) and comparable[0][0] == document.texts[0]
+    head, body = comparable[: int(title)], comparable[int(title) :]
     pairs: list[Group] = []
     for number, start in enumerate(range(0, len(body), _PART)):
         part = head + body[start : start + _PART]
@@ -108,12 +108,12 @@ def _paired(forms: list[str], title: bool, name: str, config: LcsConfig) -> list
     """The pairs to keep of texts in matching form, by their numbers."""
     block = TextBlock.of([form[: config.characters] for form in forms])
     kinds = character_kinds()[block.characters]
-    first, second, found = _matched(block, kinds, title, config)
-    keep = ~_near_duplicates(block, first, second, found, config)
+    first, second, shared = _matched(block, kinds, title, config)
+    keep = ~_near_duplicates(block, first, second, shared, config)
     if config.use_lcs:
         sizes = np.array([len(form) for form in forms], np.int32)
         longer = np.maximum(sizes[first], sizes[second])
-        keep &= _sharing_enough(block, kinds, longer, found, config)
+        keep &= _sharing_enough(block, kinds, longer, shared, config)
     first, second = first[keep], second[keep]
     rng = np.random.default_rng(named_seed(f"{config.seed}/{name}"))
     order = rng.permutation(len(first))
@@ -130,13 +130,13 @@ def _matched(
     anchors = np.arange(len(last), dtype=np.int32)
     least = _least_length(kinds, config)
     running = block.running(_WEIGHTS[kinds])
-    found = match_block(block, running, anchors, anchors + 1, last, least)
-    pairs = np.flatnonzero(found.weights >= _least_weight(config))
+    shared = match_block(block, running, anchors, anchors + 1, last, least)
+    pairs = np.flatnonzero(shared.weights >= _least_weight(config))
     partners = np.cumsum(last - anchors - 1)  # (texts,), of this anchor and those before it
     first = np.searchsorted(partners, pairs, side="right")
     second = last[first] - (partners[first] - pairs)
-    kept = CommonSubstrings(*(values[pairs] for values in found))
-    return first.astype(np.int32), second.astype(np.int32), kept
+    heavy = CommonSubstrings(*(values[pairs] for values in shared))
+    return first.astype(np.int32), second.astype(np.int32), heavy
 
 
 def _last_partners(texts: int, title: bool, config: LcsConfig) -> Int32s:
@@ -165,25 +165,25 @@ def _least_length(kinds: NDArray[np.uint8], config: LcsConfig) -> int:
 
 
 def _near_duplicates(
-    block: TextBlock, first: Int32s, second: Int32s, found: CommonSubstrings, config: LcsConfig
+    block: TextBlock, first: Int32s, second: Int32s, shared: CommonSubstrings, config: LcsConfig
 ) -> Flags:
     """Pairs that share nearly all of both texts, as far as they are compared."""
     sizes = np.diff(block.starts)
     longer = np.maximum(sizes[first], sizes[second])
-    return 100 * found.lengths >= config.near_duplicate * longer
+    return 100 * shared.lengths >= config.near_duplicate * longer
 
 
 def _sharing_enough(
     block: TextBlock,
     kinds: NDArray[np.uint8],
     longer: Int32s,
-    found: CommonSubstrings,
+    shared: CommonSubstrings,
     config: LcsConfig,
 ) -> Flags:
     """Pairs whose common substring is heavy enough."""
-    starts = found.ends - found.lengths
+    starts = shared.ends - shared.lengths
     ideographs, letters = (
-        running[found.ends] - running[starts]
+        running[shared.ends] - running[starts]
         for running in (block.running(kinds == IDEOGRAPH), block.running(kinds == LETTER))
     )
     return heavy_enough(ideographs, letters, longer, config)
@@ -210,13 +210,13 @@ def _within_caps(
     first: list[int], second: list[int], texts: int, title: bool, config: LcsConfig
 ) -> list[tuple[int, int]]:
     """The pairs that are taken, in turn, while neither text is in too many."""
-    left = [config.repeat] * texts
-    left[0] += int(title)
+    remaining = [config.repeat] * texts
+    remaining[0] += int(title)
     taken: list[tuple[int, int]] = []
     for a, b in zip(first, second, strict=True):
-        if left[a] and left[b]:
-            left[a] -= 1
-            left[b] -= 1
+        if remaining[a] and remaining[b]:
+            remaining[a] -= 1
+            remaining[b] -= 1
             taken.append((a, b))
             if len(taken) == config.pairs_per_text * texts:
                 break

@@ -1,4 +1,4 @@
-"""Texts as they are compared when pairs are mined: their form, and what a character weighs."""
+"""The form in which texts are compared when pairs are mined, and the kinds of characters."""
 
 from __future__ import annotations
 

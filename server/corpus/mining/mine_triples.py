@@ -93,11 +93,11 @@ def _questions(arguments: argparse.Namespace) -> Questions:
             )
         return Questions.of_pairs(named_source(arguments))
     if arguments.dataset:
-        found = find_files(arguments.dataset, arguments.split)
+        files_of_set = find_files(arguments.dataset, arguments.split)
     else:
-        found = CollectionFiles(*map(Path, files))
+        files_of_set = CollectionFiles(*map(Path, files))
     excluded = Path(arguments.exclude) if arguments.exclude else None
-    return Questions.of_collection(read_collection(replace(found, excluded=excluded)))
+    return Questions.of_collection(read_collection(replace(files_of_set, excluded=excluded)))
 
 
 def _ranker(name: str, passages: tuple[str, ...], device: str) -> Ranker:

@@ -1,4 +1,4 @@
-"""Randomness by name: one stream for each thing, whatever was drawn for others before it."""
+"""A seed for each name, so that one draw does not depend on the draws before it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the modes of ``pocketquery mine`` have in common: their parsers and their reports."""
+"""The parsers and reports that all modes of ``pocketquery mine`` share."""
 
 from __future__ import annotations
 
@@ -81,11 +81,11 @@ def write_store(
 
 def _some(groups: Iterable[Group], kind: Kind) -> Iterator[Group]:
     """``groups``; none is an error: an export that went wrong must not empty a store."""
-    found = False
+    is_any = False
     for group in groups:
-        found = True
+        is_any = True
         yield group
-    if not found:
+    if not is_any:
         raise CorpusError(
             f"there are no {kind} in what was named; expected at least one. Nothing was written: "
             "look at the files, and at the options that leave some out"

@@ -1,4 +1,4 @@
-"""Who finds the passages that look relevant: BM25, or a model that is being trained."""
+"""Rankers that find passages which look relevant: BM25, or a model in training."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ class Bm25Ranker:
         """For each query the rows of the best passages, best first, int64 (at most depth,)."""
         for query in queries:
             scores = bm25(self._database, self._analyzer.terms(query), self._lengths)
-            found = np.flatnonzero(scores)
-            yield found[_best(scores[found], depth)]
+            matches = np.flatnonzero(scores)
+            yield matches[_best(scores[matches], depth)]
 
 
 class DenseRanker:

@@ -1,4 +1,4 @@
-"""Mining shard by shard: what each shard gives is a store of its own, joined at the end.
+"""Mine shard by shard: each shard gives a store of its own, and they are joined at the end.
 
 The groups come in the order of the shards, as if they had been read one after the other.
 """

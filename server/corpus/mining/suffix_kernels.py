@@ -66,17 +66,17 @@ def build_automaton(text: Int32s, width: int) -> tuple[Int32s, Int32s, Int32s, i
         if at == -1:
             links[new] = 0
             continue
-        found = follow[at, symbol]
-        if lengths[found] == lengths[at] + 1:
-            links[new] = found
+        target = follow[at, symbol]
+        if lengths[target] == lengths[at] + 1:
+            links[new] = target
             continue
         clone = states  # what both the old state and the new one end with
         states += 1
         for other in range(width):  # numba compiles a slice for a second
-            follow[clone, other] = follow[found, other]
-        links[clone], lengths[clone] = links[found], lengths[at] + 1
-        links[found], links[new] = clone, clone
-        while at != -1 and follow[at, symbol] == found:
+            follow[clone, other] = follow[target, other]
+        links[clone], lengths[clone] = links[target], lengths[at] + 1
+        links[target], links[new] = clone, clone
+        while at != -1 and follow[at, symbol] == target:
             follow[at, symbol] = clone
             at = links[at]
     return follow, links, lengths, states
@@ -97,17 +97,17 @@ def complete_automaton(
     """
     width = follow.shape[1]
     target = np.zeros(states * width, np.int32)
-    kept = np.full(states * width, -1, np.int32)
+    remaining = np.full(states * width, -1, np.int32)
     for state in by_length(lengths, states):  # a link leads to a shorter state, done before
         for symbol in range(1, width):
             at = state * width + symbol
             if follow[state, symbol] != 0:
                 target[at] = follow[state, symbol] * width
-                kept[at] = lengths[state]
+                remaining[at] = lengths[state]
             elif state != 0:
                 target[at] = target[links[state] * width + symbol]
-                kept[at] = kept[links[state] * width + symbol]
-    return target, kept
+                remaining[at] = remaining[links[state] * width + symbol]
+    return target, remaining
 
 
 @compiled
@@ -169,14 +169,14 @@ def match_pairs(
                 width += 1
             text[i - begin] = symbols[characters[i]]
         follow, links, lengths, states = build_automaton(text, width)
-        target, kept = complete_automaton(follow, links, lengths, states)
+        target, remaining = complete_automaton(follow, links, lengths, states)
         for partner in range(first[row], last[row]):
             state, length, best = 0, 0, least - 1
             heaviest, where = MOST_WEIGHT, -1
             for i in range(starts[partner], starts[partner + 1]):
                 at = np.uint32(state + symbols[np.uint32(characters[i])])
                 state = target[at]
-                length = min(length, kept[at]) + 1
+                length = min(length, remaining[at]) + 1
                 if length >= best:
                     weight = weights[i + 1] - weights[i + 1 - length]
                     if length > best or weight > heaviest:

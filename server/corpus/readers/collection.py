@@ -70,8 +70,8 @@ class Collection:
                 f"{len(documents)} given ({unknown} judgements name ids that are not there); "
                 "expected corpus, queries and judgements of one data set"
             )
-        kept = {query.id: known[query.id] for query in scored}
-        return cls(documents, scored, kept, excluded, len(queries) - len(scored), unknown)
+        judged = {query.id: known[query.id] for query in scored}
+        return cls(documents, scored, judged, excluded, len(queries) - len(scored), unknown)
 
 
 @dataclass(frozen=True)

@@ -128,8 +128,8 @@ def _cuts(
 def _runs(cuts: NDArray[np.bool_], ends: NDArray[np.int64], groups: NDArray[np.int64]) -> _Runs:
     starts = cuts.nonzero()[0]
     stops = np.append(starts[1:], len(ends) - 1)[: len(starts)]
-    kept = ends[stops] > ends[starts]  # bytes
-    starts, stops = starts[kept], stops[kept]
+    is_filled = ends[stops] > ends[starts]  # bytes
+    starts, stops = starts[is_filled], stops[is_filled]
     rows = np.searchsorted(groups, starts, side="right") - 1
     firsts = (starts - groups[rows]).astype(np.int32)
     return _Runs(rows, firsts, (stops - starts).astype(np.int32), ends[stops] - ends[starts])

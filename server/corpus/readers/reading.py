@@ -1,4 +1,4 @@
-"""One way to any corpus: a store on disk, a raw file of whatever layout, or a folder of texts."""
+"""Open any corpus: a store on disk, a raw file of any layout, or a folder of texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A folder of texts as groups of documents: what ``pocketquery index --documents`` reads, too."""
+"""A folder of texts as groups of documents, as ``pocketquery index --documents`` reads it."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ def read_text_folder(folder: Path | str, *, lang: str = "") -> Iterator[Group]:
     Raises:
         CorpusError: no file there has a text.
     """
-    found, skipped = False, list[str]()
+    has_text, skipped = False, list[str]()
     passages = read_folder(
         folder, on_skipped=lambda path, why: skipped.append(f"{path.name} ({why})")
     )
     for (_, title), section in groupby(
         passages, lambda one: (one.metadata["path"], one.metadata["title"])
     ):
-        found = True
+        has_text = True
         parts = list(section)
         sentences = [sentence for one in parts for sentence in split_sentences(one.text)]
         yield document_group(parts[0].id, title, sentences, lang)
     if skipped:
         named = "; ".join([*skipped[:_NAMED], *(["..."] if len(skipped) > _NAMED else [])])
         warnings.warn(f"{folder}: left out {len(skipped)} of its files: {named}", stacklevel=2)
-    if not found:
+    if not has_text:
         suffixes = ", ".join(suffix for suffix in SUFFIXES if suffix)
         raise CorpusError(
             f"{folder}: found neither a text store nor a file with text in it; expected a store "

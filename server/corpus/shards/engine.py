@@ -86,11 +86,11 @@ def run_parts(
         MissingExtraError: Ray is not installed.
         PocketQueryError: Ray's workers ended again and again.
     """
-    left = [one for one in parts if not one.done]
-    with Progress(len(parts), label, "shard", done=len(parts) - len(left), show=show) as bar:
-        for _ in _made(left, work, engine) if left else ():
+    undone = [one for one in parts if not one.done]
+    with Progress(len(parts), label, "shard", done=len(parts) - len(undone), show=show) as bar:
+        for _ in _made(undone, work, engine) if undone else ():
             bar.update()
-    return len(parts) - len(left)
+    return len(parts) - len(undone)
 
 
 def _made(parts: Sequence[ShardPart], work: Work, engine: Engine) -> Iterator[int]:

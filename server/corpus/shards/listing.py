@@ -48,15 +48,17 @@ def list_shards(paths: Sequence[Path | str], on_skipped: OnSkipped | None = None
     for path in paths:
         checked_path(path, "the corpus")
     skipped = on_skipped or (lambda path, why: None)
-    found = [
+    shards = [
         one for path in paths for one in (_of_url if is_url(path) else _of_path)(str(path), skipped)
     ]
-    twice = {one for one in found if found.count(one) > 1} if len(set(found)) < len(found) else ()
+    twice = (
+        {one for one in shards if shards.count(one) > 1} if len(set(shards)) < len(shards) else ()
+    )
     if twice:
         raise InvalidInputError(
             f"{min(twice)} is named twice; expected each shard once: look at the patterns"
         )
-    return found
+    return shards
 
 
 def fingerprint(shard: str) -> str:
@@ -94,8 +96,8 @@ def _of_path(path: str, skipped: OnSkipped) -> list[str]:
     if not glob.has_magic(path):
         raise ArtifactNotFoundError(f"{path}: there is no such file")
     matching = glob.iglob(path, recursive=True)  # noqa: PTH207 - pathlib's wants a folder
-    found = {str(Path(one).absolute()) for one in matching if Path(one).is_file()}
-    return _matching(path, list(found))
+    files = {str(Path(one).absolute()) for one in matching if Path(one).is_file()}
+    return _matching(path, list(files))
 
 
 def _walked(folder: Path, skipped: OnSkipped) -> Iterator[str]:

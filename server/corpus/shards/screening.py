@@ -49,24 +49,24 @@ class TextCounts:
         Args:
             max_length: tokens of a text that the encoder reads.
         """
-        said = []
+        notes = []
         if self.without_words:
-            said.append(
+            notes.append(
                 f"left out: {self.without_words} of {self.documents} documents, which have no "
                 "letter or digit in title and text"
             )
         if self.passages:
-            said.append(
+            notes.append(
                 f"cut: {self.longer} of {self.documents} documents, which are longer than the "
                 f"{max_length} tokens that the encoder reads, into {self.passages} passages"
             )
         elif self.longer:
-            said.append(
+            notes.append(
                 f"warning: {self.longer} of {self.documents} documents are longer than the "
                 f"{max_length} tokens that the encoder reads: what comes after is found by its "
                 "words alone, not by meaning. --passages cuts them into passages"
             )
-        return said
+        return notes
 
 
 def no_documents(counts: TextCounts) -> CorpusError:
@@ -96,8 +96,8 @@ def screened(
     Raises:
         InvalidInputError: a document that cannot be stored.
     """
-    left = iter(documents)
-    while some := list(islice(left, _AT_A_TIME)):
+    remaining = iter(documents)
+    while some := list(islice(remaining, _AT_A_TIME)):
         for document in some:
             check_document(document, f"the document {document.id!r}")
         worded = [document for document in some if has_word(content(document))]
