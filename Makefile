@@ -27,7 +27,7 @@ test-research: .stamps/dev
 
 # Every test there is: hours. CI does not run this.
 test-all: .stamps/dev
-	$(PYTEST) -m ""
+	$(PYTEST) tests packages/pocketquery-attestation/tests research/tests -m ""
 
 # The base install alone, with any Python that has wheels of what it needs: index, search, encode, verify, slice
 # and doctor, which import nothing of the packages above the SDK, and the tutorial, block by block.
