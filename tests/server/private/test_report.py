@@ -169,6 +169,10 @@ def test_attack_figures_are_shown_beside_the_groups_size() -> None:
     assert "0.810 (0.780–0.840)" in page
     assert "ten steps; up alone" in page
     assert "No attack figures" in privacy_page(_federation("devices"))
+    few = {"inversion": {"guessed": {}}}  # as much as is read without an error
+    page = privacy_page(dataclasses.replace(_federation("plain"), attacks=few))
+    assert "(encoder not named)" in page
+    assert "<td>guessed</td><td>not measured</td><td>not measured</td>" in page
 
 
 def test_a_folder_is_read_as_it_was_left(tmp_path: Path) -> None:
