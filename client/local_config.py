@@ -124,11 +124,11 @@ class LocalConfig(Settings):
         """The settings as JSON values, for devices of any release: what came after the first and
         is off is left out, so that who does not know it takes the offer, and makes the same of it.
         """
-        found = asdict(self)
+        values = asdict(self)
         if not self.hybrid_loss_weight:
             for name in _HYBRID:
-                del found[name]
-        return found
+                del values[name]
+        return values
 
     def view_plan(self, views: int) -> ViewPlan:
         """How ``views`` views of a query are made, 2 or 4.

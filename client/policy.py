@@ -131,14 +131,14 @@ class Policy:
                 yield _unknown(name)
             elif wanted and value is False:
                 yield f"the device is {otherwise}"
-        limit, found = self.max_temperature_c, reading.temperature_c
+        limit, measured = self.max_temperature_c, reading.temperature_c
         if limit is None:
             return
-        if found is None or not math.isfinite(found):
+        if measured is None or not math.isfinite(measured):
             if "temperature_c" not in self.allow_unknown:
                 yield _unknown("temperature_c")
-        elif found > limit:
-            yield f"the device is at {found:.1f} °C, at most {limit:g} are allowed"
+        elif measured > limit:
+            yield f"the device is at {measured:.1f} °C, at most {limit:g} are allowed"
 
 
 def _unknown(name: str) -> str:

@@ -49,10 +49,10 @@ _PIECE_BYTES = 65_536
 _TAKEN = (200, 201, 204)
 _NOT_MODIFIED = 304
 _LAST_CREATED = 10**11 - 1  # that a signature can say
-_AGAIN = (408, 429, 502, 503, 504)
+_RETRY_STATUSES = (408, 429, 502, 503, 504)
 _USED_UP = "quota"  # comes with 429 too, and is so until tomorrow
 _LONGEST_PAUSE, _LONGEST_ASKED = 60.0, 3600.0
-_CUT_AGAIN = 1.0  # seconds
+_CUT_INTERVAL_S = 1.0  # seconds
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _CODE = re.compile("[a-z_]{1,40}")
 _ETAG = re.compile(r'(?:W/)?"[!#-~]{1,128}"')
@@ -198,24 +198,24 @@ class GatewayConnection:
             UnreachableError: it cannot be reached, or is too busy.
             CorruptArtifactError: it answers with more than 2 MiB, or sends this device elsewhere.
         """
-        said: Exception = ArtifactError("it was not asked")
+        failure: Exception = ArtifactError("it was not asked")
         for attempt in range(self._attempts):
             if attempt:
-                self._sleep(_pause(attempt, said) * (1 + self._draw() / 2))
+                self._sleep(_pause(attempt, failure) * (1 + self._draw() / 2))
             try:
                 return self._once(method, path, body, signed, figures, headers or {})
             except Refused as error:
-                again = error.status in _AGAIN or error.code == "not_in_time"
+                again = error.status in _RETRY_STATUSES or error.code == "not_in_time"
                 if not again or error.code == _USED_UP:
                     raise
-                said = error
+                failure = error
             except (OSError, http.client.HTTPException) as error:
                 self.close()
-                said = error
+                failure = error
         raise UnreachableError(
-            f"the gateway {self._authority} did not answer {self._attempts} times ({said}); try "
+            f"the gateway {self._authority} did not answer {self._attempts} times ({failure}); try "
             "again later"
-        ) from said
+        ) from failure
 
     def close(self) -> None:
         """Close the connection; the next request opens it again."""
@@ -250,21 +250,21 @@ class GatewayConnection:
                 nonce=os.urandom(16),
                 figures=figures,
             )
-        response, found = self._exchange(method, path, body, sent)
+        response, data = self._exchange(method, path, body, sent)
         wait = _seconds(response.headers.get("retry-after"))
         if response.status in _TAKEN or (
             response.status == _NOT_MODIFIED and "if-none-match" in sent
         ):
             etag, stage = response.headers.get("etag", ""), response.headers.get(STAGE_HEADER)
             etag = etag if _ETAG.fullmatch(etag) else ""
-            return Answer(response.status, found, etag, int(_seconds(stage)), wait)
+            return Answer(response.status, data, etag, int(_seconds(stage)), wait)
         if response.status < 400:  # what was signed is for this host alone
             self.close()
             raise CorruptArtifactError(
                 f"the gateway answered {method} {path} with status {response.status}, expected one "
                 f"of {', '.join(map(str, _TAKEN))}, or a refusal; is something else in its place?"
             )
-        error = _refusal(response.status, found, wait)
+        error = _refusal(response.status, data, wait)
         if error.code == "not_in_time":
             self._heed(response.headers.get("date"))
         raise error
@@ -278,14 +278,14 @@ class GatewayConnection:
             OSError, http.client.HTTPException: there is none, or it is not here in time.
             CorruptArtifactError: the body is too long.
         """
-        connection, found, held = self._connection(), b"", None
+        connection, data, held = self._connection(), b"", None
         is_over, is_late = threading.Event(), threading.Event()
 
         def cut() -> None:  # a byte now and then is no answer
             seconds = self._seconds
             while not is_over.wait(seconds):  # again: the connection may only be made later
                 is_late.set()
-                seconds = _CUT_AGAIN
+                seconds = _CUT_INTERVAL_S
                 if (one := held or connection.sock) is not None:
                     with contextlib.suppress(OSError):
                         one.shutdown(socket.SHUT_RDWR)
@@ -295,20 +295,20 @@ class GatewayConnection:
             connection.request(method, path, body or None, headers)
             held = connection.sock  # it lets go of one that ends with the answer
             with connection.getresponse() as response:
-                while len(found) <= _LARGEST_ANSWER and (data := response.read1(_PIECE_BYTES)):
-                    found += data
+                while len(data) <= _LARGEST_ANSWER and (piece := response.read1(_PIECE_BYTES)):
+                    data += piece
         except ValueError as error:  # what is no HTTP, and http.client did not expect
             raise http.client.HTTPException(f"no answer of HTTP: {error}") from error
         finally:
             is_over.set()
         if is_late.is_set():  # one without a length looks whole, too
             raise TimeoutError(f"the answer was not here in {self._seconds:g} s")
-        if len(found) > _LARGEST_ANSWER:
+        if len(data) > _LARGEST_ANSWER:
             self.close()
             raise CorruptArtifactError(f"the gateway answered more than {_LARGEST_ANSWER} bytes")
         if response.length:  # the connection was lost before its end
-            raise http.client.IncompleteRead(found, response.length)
-        return response, found
+            raise http.client.IncompleteRead(data, response.length)
+        return response, data
 
     def _connection(self) -> http.client.HTTPConnection:
         if self._open is None:
@@ -331,8 +331,8 @@ class GatewayConnection:
 
 def _refusal(status: int, body: bytes, wait: float) -> Refused:
     try:
-        said = json.loads(body)
-        code, detail = str(said["code"]), str(said["detail"])[:500]
+        problem = json.loads(body)
+        code, detail = str(problem["code"]), str(problem["detail"])[:500]
     except (ValueError, KeyError, TypeError, RecursionError):
         code, detail = "", "it does not say why"
     return Refused(status, code if _CODE.fullmatch(code) else "", detail, wait)
@@ -342,10 +342,10 @@ def _seconds(text: str | None) -> float:
     return float(text) if text is not None and text.isdecimal() and len(text) < 6 else 0.0
 
 
-def _pause(attempt: int, said: Exception) -> float:
+def _pause(attempt: int, failure: Exception) -> float:
     """Seconds before the next attempt, at least: what the gateway says, or a second that doubles.
     Up to half as much comes on top, so that devices do not come back at once."""
-    asked = said.retry_after if isinstance(said, Refused) else 0.0
+    asked = failure.retry_after if isinstance(failure, Refused) else 0.0
     return max(min(_LONGEST_ASKED, asked), min(_LONGEST_PAUSE, 2.0 ** (attempt - 1)))
 
 

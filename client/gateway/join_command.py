@@ -230,15 +230,15 @@ def _turn(participation: Participation, options: JoinOptions) -> Outcome:
 
     number, state = participation.private.round, StateFile(Path(options.state) / SECURE)
     state.drop_over(time.time())  # also of a device that is enrolled no more
-    found = participation.private.next_message()
-    if isinstance(found, Outcome) and found.what == "waiting":
-        return found
-    if isinstance(found, Outcome) and number is not None:
+    message = participation.private.next_message()
+    if isinstance(message, Outcome) and message.what == "waiting":
+        return message
+    if isinstance(message, Outcome) and number is not None:
         state.give_up(number)
-    if not isinstance(found, Outcome):
+    if not isinstance(message, Outcome):
         with _opened(options) as (_, participant):
             assert participant is not None
-            return participation.private.answer(found, participant)
+            return participation.private.answer(message, participant)
     try:
         offered, wait = participation.ask()
         if offered is None:

@@ -70,10 +70,10 @@ class Participation:
             CorruptArtifactError: what answers is no gateway.
             ArtifactError: it cannot be reached.
         """
-        said: dict[str, Any] = {}
+        evidence: dict[str, Any] = {}
         if attestation is not None and challenge is not None:
-            said = {"attestation": dict(attestation), "challenge": challenge.decode("ascii")}
-        body = json.dumps(said).encode()
+            evidence = {"attestation": dict(attestation), "challenge": challenge.decode("ascii")}
+        body = json.dumps(evidence).encode()
         headers = {"content-type": "application/json"}
         answer = self._connection.ask("PUT", "/v1/device", body, headers=headers)
         if dict(answer.json("the gateway's answer").items()).get("registered") is not True:
@@ -175,10 +175,10 @@ class Participation:
         """
         self._etag = ""
         answer = self._current()
-        said = answer.json("the gateway's release")
-        path, wanted = self._state / RELEASE, said.text("sha256", 64)
+        announced = answer.json("the gateway's release")
+        path, wanted = self._state / RELEASE, announced.text("sha256", 64)
         try:
-            lineage = base64.b64decode(dict(said.items()).get("lineage", ""), validate=True)
+            lineage = base64.b64decode(dict(announced.items()).get("lineage", ""), validate=True)
         except (TypeError, ValueError) as error:
             raise CorruptArtifactError(f"the gateway's lineage is no base64: {error}") from error
         if lineage and releases.public_key is not None:

@@ -46,9 +46,9 @@ class Control:
         end = time.monotonic() + asked.seconds + self._patience
         self._begin(asked)
         while time.monotonic() < end:
-            status, found = self._ask("GET", f"/round/{asked.digest}?wait={_LONGEST_WAIT:.0f}")
+            status, body = self._ask("GET", f"/round/{asked.digest}?wait={_LONGEST_WAIT:.0f}")
             if status == 200:
-                return found
+                return body
             if status == 409:  # it was begun anew from an older file
                 self._begin(asked)
         raise ArtifactError(
@@ -61,15 +61,15 @@ class Control:
         end, path = time.monotonic() + bundle.seconds, f"/stage/{bundle.digest}"
         self._begin_stage(bundle)
         while True:
-            left = end - time.monotonic()
-            asked = f"?wait={min(left, _LONGEST_WAIT):.3f}" if left > 0 else "?last=1"
-            status, found = self._ask("GET", path + asked)
+            remaining = end - time.monotonic()
+            asked = f"?wait={min(remaining, _LONGEST_WAIT):.3f}" if remaining > 0 else "?last=1"
+            status, body = self._ask("GET", path + asked)
             if status == 200:
-                return found
+                return body
             if status == 409:  # it was restarted
                 self._begin_stage(bundle)
-            elif left <= 0:
-                self._check(status, found)
+            elif remaining <= 0:
+                self._check(status, body)
 
     def announce(self, announced: AnnouncedRelease) -> None:
         """Tell the gateway what is in force. Raises as :meth:`answer_to`."""
@@ -90,16 +90,16 @@ class Control:
 
     def _check(self, status: int, body: bytes) -> None:
         if status >= 300:
-            said = body[:500].decode("utf-8", "replace")
-            raise InvalidInputError(f"{self._path}: the gateway refuses ({status}): {said}")
+            reason = body[:500].decode("utf-8", "replace")
+            raise InvalidInputError(f"{self._path}: the gateway refuses ({status}): {reason}")
 
     def _ask(self, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
         end = time.monotonic() + self._patience
         while True:
             try:
-                status, found = self._once(method, path, body)
+                status, answer = self._once(method, path, body)
                 if status != 503:
-                    return status, found
+                    return status, answer
                 error: Exception = ArtifactError("it cannot write its journal")
             except (OSError, http.client.HTTPException) as failed:
                 error = failed

@@ -203,11 +203,11 @@ class Gateway:
         self, journal: GatewayJournal, uploads: list[Upload]
     ) -> list[tuple[UpdateVerdict, str] | Exception]:
         most = self.settings.uploads_per_day
-        found = journal.updates.receive_all(uploads, most_uploads=most)
-        for upload, one in zip(uploads, found, strict=True):
+        results = journal.updates.receive_all(uploads, most_uploads=most)
+        for upload, one in zip(uploads, results, strict=True):
             if not isinstance(one, Exception):
                 self._leases.give_back(upload.key, self._now(), counts=one[0].accepted)
-        return found
+        return results
 
     async def decline(self, signed: SignedRequest, number: int) -> None:
         """Note that a device declines."""
@@ -280,11 +280,11 @@ class Gateway:
         Raises:
             Problem: none is known yet.
         """
-        found = await self.run(lambda journal: journal.force)
-        if found is None:
+        release = await self.run(lambda journal: journal.force)
+        if release is None:
             raise Problem(404, "no_release", "no release is known here yet; ask again later",
                           retry_after=self.settings.poll_seconds)  # fmt: skip
-        return found
+        return release
 
     # In between
 

@@ -193,11 +193,11 @@ class GatewayJournal:
             CorruptArtifactError, UnsupportedVersionError: it cannot be read.
         """
         version = parse_adapter(release, "the announced release").version
-        found = InForce(version, sha256_bytes(release), len(release), lineage)
-        if found != self.force:
-            write_force(self._connection, found)
-            self.force = found
-        return found
+        release_in_force = InForce(version, sha256_bytes(release), len(release), lineage)
+        if release_in_force != self.force:
+            write_force(self._connection, release_in_force)
+            self.force = release_in_force
+        return release_in_force
 
     def disconnect(self) -> None:
         """Close the file; an open round stays open in it."""

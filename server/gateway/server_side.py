@@ -91,10 +91,10 @@ class ServerSide:
         def work(journal: GatewayJournal) -> bytes | None:
             return journal.cohort_round.answer(digest)
 
-        found: bytes | None = await self._run(work)
-        if found is None and await _within(self.answered, wait):
-            found = await self._run(work)
-        return found
+        reply: bytes | None = await self._run(work)
+        if reply is None and await _within(self.answered, wait):
+            reply = await self._run(work)
+        return reply
 
     async def begin_stage(self, bundle: StageBundle) -> bool:
         """Take the server's messages of a stage of a private round; whether it is a new one.
@@ -128,10 +128,10 @@ class ServerSide:
 
         def work(journal: GatewayJournal) -> bytes | None:
             current, opened = journal.cohort_round.relay, journal.cohort_round.opened
-            found, gone = current.replies(stage, seats)
-            if opened is None or (len(found) + len(gone) < len(seats) and not last):
+            replied, gone = current.replies(stage, seats)
+            if opened is None or (len(replied) + len(gone) < len(seats) and not last):
                 return None
-            return StageBundle(opened.state.round, stage, found, gone=tuple(gone)).to_bytes()
+            return StageBundle(opened.state.round, stage, replied, gone=tuple(gone)).to_bytes()
 
         replies: bytes | None = await self._run(work)
         return replies
@@ -149,22 +149,22 @@ class ServerSide:
 
     def sweep(self, force: InForce | None) -> None:
         """Remove releases that were replaced a week ago: they are not asked for any more."""
-        kept, now = _named(force), self._clock()
+        named, now = _named(force), self._clock()
         for path in self._settings.releases.glob("*.safetensors"):
-            if path.stem not in kept and path.stat().st_mtime < now - _KEPT_SECONDS:
+            if path.stem not in named and path.stat().st_mtime < now - _KEPT_SECONDS:
                 remove_file(path)
 
     async def _keep_releases(self, release: bytes, left: bytes) -> None:
         """The files first, then the journal's word for them: what is named is there. A file's time
         is when it was last named, for :meth:`sweep`. ``left`` is empty where no roll-out runs."""
-        found = [release, left] if left else [release]
-        for one in found:
+        releases = [release, left] if left else [release]
+        for one in releases:
             if len(one) > LARGEST_RELEASE:
                 raise Problem(413, "release", f"a release has at most {LARGEST_RELEASE} bytes")
             parse_adapter(one, "the release")
         replaced = _named(await self._run(lambda journal: journal.force))
         now = self._clock()
-        paths = {self._file(sha256_bytes(one)): one for one in found}
+        paths = {self._file(sha256_bytes(one)): one for one in releases}
         for path, one in paths.items():
             if not path.is_file():
                 write_atomic(path, one)

@@ -24,7 +24,7 @@ from pocketquery.server.federation.rounds.settings import RoundSettings
 from pocketquery.server.private.secure_round import STAGES_LEFT
 from pocketquery.server.private.settings import SecureSettings
 
-__all__ = ["CohortOffer", "cohort_offers", "left_by", "on_the_way_back"]
+__all__ = ["CohortOffer", "cohort_offers", "left_by", "seconds_to_answer"]
 
 _RETURN_SHARE = 0.1  # of the deadline, left for the way back
 _MOST_RETURN = 60.0
@@ -179,7 +179,7 @@ def left_by(lineage: bytes) -> Target | None:
 def cohort_offers(opened: OpenRound, offer: Offer, nodes: Sequence[int]) -> dict[int, CohortOffer]:
     """What each of the gateways ``nodes`` is asked: its share of the round. With fewer devices than
     gateways, some are asked nothing."""
-    seconds = on_the_way_back(opened.settings.deadline_seconds)
+    seconds = seconds_to_answer(opened.settings.deadline_seconds)
     most = shares(opened.asked, len(nodes))
     wanted = shares(min(opened.settings.clients_per_round, opened.asked), len(nodes))
     secure = None if opened.secure is None else opened.secure.settings
@@ -191,6 +191,6 @@ def cohort_offers(opened: OpenRound, offer: Offer, nodes: Sequence[int]) -> dict
     }
 
 
-def on_the_way_back(seconds: float) -> float:
+def seconds_to_answer(seconds: float) -> float:
     """How long a gateway may wait for its devices, that its answer comes within ``seconds``."""
     return seconds - min(_MOST_RETURN, _RETURN_SHARE * seconds)

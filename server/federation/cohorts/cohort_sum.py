@@ -131,13 +131,13 @@ class CohortSum:
         Raises:
             CorruptArtifactError: not what :meth:`to_bytes` writes.
         """
-        tensors, found = parse_whole(data, _SOURCE)
-        if (found.get("format"), found.get("version")) != (_FORMAT, _VERSION):
+        tensors, metadata = parse_whole(data, _SOURCE)
+        if (metadata.get("format"), metadata.get("version")) != (_FORMAT, _VERSION):
             raise CorruptArtifactError(
-                f"{_SOURCE}: found format {found.get('format')!r:.80}, version "
-                f"{found.get('version')!r:.80}; expected {_FORMAT!r}, version {_VERSION!r}"
+                f"{_SOURCE}: found format {metadata.get('format')!r:.80}, version "
+                f"{metadata.get('version')!r:.80}; expected {_FORMAT!r}, version {_VERSION!r}"
             )
-        fields = Fields.of_json(found.get("body", "").encode(), _SOURCE, most_bytes=1 << 20)
+        fields = Fields.of_json(metadata.get("body", "").encode(), _SOURCE, most_bytes=1 << 20)
         try:
             values = dict(fields.items())
             shards = {
@@ -184,19 +184,19 @@ def _sum(totals: NDArray[np.int64], row: Sequence[object]) -> RunningSum:
     return RunningSum(totals, _integer(weight), _count(count), _integer(reach), _count(bits))
 
 
-def _integer(found: object) -> int:
-    if not isinstance(found, str) or not found.isdecimal() or len(found) > 40:
-        raise ValueError(f"found {found!r:.80}, expected a whole number as text")
-    return int(found)
+def _integer(value: object) -> int:
+    if not isinstance(value, str) or not value.isdecimal() or len(value) > 40:
+        raise ValueError(f"found {value!r:.80}, expected a whole number as text")
+    return int(value)
 
 
-def _count(found: object) -> int:
-    if type(found) is not int or not 0 <= found <= _MOST_REPLIES:
-        raise ValueError(f"found {found!r:.80}, expected a whole number from 0")
-    return found
+def _count(value: object) -> int:
+    if type(value) is not int or not 0 <= value <= _MOST_REPLIES:
+        raise ValueError(f"found {value!r:.80}, expected a whole number from 0")
+    return value
 
 
-def _figure(found: object) -> float:
-    if not isinstance(found, int | float) or not abs(found) <= LARGEST_FIGURE:
-        raise ValueError(f"found the figure {found!r:.80}, expected a number")
-    return float(found)
+def _figure(value: object) -> float:
+    if not isinstance(value, int | float) or not abs(value) <= LARGEST_FIGURE:
+        raise ValueError(f"found the figure {value!r:.80}, expected a number")
+    return float(value)

@@ -84,16 +84,16 @@ def _problem(cohort: CohortSum, opened: OpenRound) -> tuple[Reason, str] | None:
         (Reason.WRONG_SCHEMA, "settings_sha256", settings_digest(settings)),
     )
     for reason, name, wanted in named:
-        if (found := getattr(cohort, name)) != wanted:
-            return reason, f"found {name} {found!r:.80}, expected {wanted!r}"
+        if (value := getattr(cohort, name)) != wanted:
+            return reason, f"found {name} {value!r:.80}, expected {wanted!r}"
     if cohort.nonce in opened.nonces:
         return Reason.DUPLICATE, "this cohort's sum is already in this round"
     if any(cohort.nonce in seen for seen in opened.state.seen.values()):
         return Reason.REPLAY, "this cohort's sum was in an earlier round"
     if opened.elapsed > settings.deadline_seconds:
         return Reason.TOO_LATE, f"the round has been open for {opened.elapsed:.0f} s"
-    if cohort.count > (left := opened.asked - opened.accepted):
-        return Reason.TOO_LATE, f"found {cohort.count} updates, expected at most {left}"
+    if cohort.count > (places := opened.asked - opened.accepted):
+        return Reason.TOO_LATE, f"found {cohort.count} updates, expected at most {places}"
     return _problem_of_sums(cohort, opened)
 
 

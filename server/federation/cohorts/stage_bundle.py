@@ -80,14 +80,16 @@ class StageBundle:
         Raises:
             CorruptArtifactError: not what :meth:`to_bytes` writes.
         """
-        tensors, found = parse_whole(data, _SOURCE)
-        if (found.get("format"), found.get("version")) != (_FORMAT, _VERSION):
+        tensors, metadata = parse_whole(data, _SOURCE)
+        if (metadata.get("format"), metadata.get("version")) != (_FORMAT, _VERSION):
             raise CorruptArtifactError(
-                f"{_SOURCE}: found format {found.get('format')!r:.80}, version "
-                f"{found.get('version')!r:.80}; expected {_FORMAT!r}, version {_VERSION!r}. "
+                f"{_SOURCE}: found format {metadata.get('format')!r:.80}, version "
+                f"{metadata.get('version')!r:.80}; expected {_FORMAT!r}, version {_VERSION!r}. "
                 "Upgrade the older of server and gateway"
             )
-        fields = Fields.of_json(found.get("body", "").encode(), _SOURCE, most_bytes=_LARGEST_HEADER)
+        fields = Fields.of_json(
+            metadata.get("body", "").encode(), _SOURCE, most_bytes=_LARGEST_HEADER
+        )
         try:
             seconds, gone = dict(fields.items())["seconds"], fields.sequence("gone")
             if type(seconds) not in (int, float) or not 0 <= seconds <= _MOST_SECONDS:
@@ -115,17 +117,17 @@ def _bodies(tensors: Mapping[str, NDArray[Any]], seats: Sequence[Any]) -> dict[i
     joined = tensors["bodies"]
     if joined.dtype != np.uint8 or joined.ndim != 1 or len(tensors) != 1:
         raise ValueError("found other tensors than one of bytes")
-    raw, found, at, before = joined.tobytes(), {}, 0, -1
+    raw, bodies, at, before = joined.tobytes(), {}, 0, -1
     for seat, length in seats:
         if not (_is_count(seat, MOST_SEATS - 1) and _is_count(length, len(raw) - at)):
             raise ValueError(f"found seat {seat!r:.40} with {length!r:.40} bytes")
         if seat <= before:
             raise ValueError(f"seat {seat} comes after seat {before}")
-        found[seat], at, before = raw[at : at + length], at + length, seat
+        bodies[seat], at, before = raw[at : at + length], at + length, seat
     if at != len(raw):
         raise ValueError(f"found {len(raw)} bytes, expected {at}")
-    return found
+    return bodies
 
 
-def _is_count(found: object, most: int) -> bool:
-    return type(found) is int and 0 <= found <= most
+def _is_count(value: object, most: int) -> bool:
+    return type(value) is int and 0 <= value <= most

@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pocketquery.client.offer import Offer
 from pocketquery.client.private.messages import Stage
 from pocketquery.client.private.transport import SecureReply
-from pocketquery.server.federation.cohorts.cohort_offer import cohort_offers, on_the_way_back
+from pocketquery.server.federation.cohorts.cohort_offer import cohort_offers, seconds_to_answer
 from pocketquery.server.federation.cohorts.records import RelayReply
 from pocketquery.server.federation.cohorts.stage_bundle import MOST_SEATS, StageBundle
 from pocketquery.server.federation.orchestration.clock import Clock
@@ -76,7 +76,7 @@ class GatewayMembers:
         for member, body in messages:
             node, seat = divmod(member, MOST_SEATS)
             self._asked.setdefault(node, {})[seat] = body
-        self._end = self._clock.now() + on_the_way_back(seconds)
+        self._end = self._clock.now() + seconds_to_answer(seconds)
         self._turn = seconds / _TURNS
         self._exchange.ask_relays(self._bundles(self._asked), number, stage, seconds)
 

@@ -156,10 +156,11 @@ class Exchange:
 
     def ask_cohorts(self, asked: Iterable[tuple[int, CohortOffer]], seconds: float) -> None:
         """Send each gateway what is asked of its cohort."""
-        found = list(asked)
-        offer = found[0][1].offer if found else None
-        number, left = ("", b"") if offer is None else (str(offer.round), self._left(offer.lineage))
-        contents = ((node, cohort_records(replace(one, left_release=left))) for node, one in found)
+        offers = list(asked)
+        offer = offers[0][1].offer if offers else None
+        number = "" if offer is None else str(offer.round)
+        left = b"" if offer is None else self._left(offer.lineage)
+        contents = ((node, cohort_records(replace(one, left_release=left))) for node, one in offers)
         self._send(contents, TRAIN, number, seconds)
 
     def ask_relays(
@@ -182,14 +183,14 @@ class Exchange:
         self._send(((node, content) for node in nodes), ANNOUNCE, "", _ANNOUNCE_SECONDS)
         end = self._clock.now() + _ANNOUNCE_SECONDS
         arrivals = self.cohort_arrivals(lambda: self._clock.now() > end)
-        told = sum(one.reply.failed is None for one in arrivals if not one.late)
-        if told < len(nodes):
-            _log.warning("%d of %d gateways took note of the release", told, len(nodes))
-        return told
+        informed = sum(one.reply.failed is None for one in arrivals if not one.late)
+        if informed < len(nodes):
+            _log.warning("%d of %d gateways took note of the release", informed, len(nodes))
+        return informed
 
     def _left(self, lineage: bytes) -> bytes:
-        left = left_by(lineage)
-        return b"" if left is None or self._release is None else self._release(left.version)
+        target = left_by(lineage)
+        return b"" if target is None or self._release is None else self._release(target.version)
 
     def _send(
         self,
@@ -258,13 +259,13 @@ class Exchange:
         """
         try:
             messages = list(self._grid.pull_messages([asked]))
-            found = [read(one) for one in messages if one.metadata.reply_to_message_id == asked]
+            replies = [read(one) for one in messages if one.metadata.reply_to_message_id == asked]
         except _CONNECTION:
             raise
         except Exception:
             _log.exception("a reply could not be unpacked")
-            found = [damaged]
+            replies = [damaged]
         for waiting in (self._waiting, self._stragglers):
-            if found:
+            if replies:
                 waiting.pop(asked, None)
-        return found
+        return replies

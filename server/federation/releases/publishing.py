@@ -97,12 +97,12 @@ class RegistryPublisher:
             if current.parent == state.version and digest == tensors_sha256(candidate.adapter):
                 # Published before a kill; judged again, by other settings, it might be refused now.
                 return Decision(True, current.version, current.report)
-            said = f"release {state.version} was rolled back to {current.version} meanwhile"
-            return Decision(False, current.version, None, skipped=said)
+            reason = f"release {state.version} was rolled back to {current.version} meanwhile"
+            return Decision(False, current.version, None, skipped=reason)
         report = None
         if self._gate is not None:
-            found = self._gate.judge(self.registry.read(state.version), candidate.adapter)
-            report = replace(found, privacy=privacy)
+            verdict = self._gate.judge(self.registry.read(state.version), candidate.adapter)
+            report = replace(verdict, privacy=privacy)
         try:
             recorded = self.registry.publish(
                 candidate.adapter,
@@ -118,8 +118,8 @@ class RegistryPublisher:
             return self.decide(state, candidate, privacy)  # another came while the gate judged
         if recorded.accepted and not recorded.in_force:  # published before a kill, and taken back
             in_force = self.registry.current().version
-            said = f"release {recorded.version} was rolled back to {in_force} meanwhile"
-            return Decision(False, in_force, None, skipped=said)
+            reason = f"release {recorded.version} was rolled back to {in_force} meanwhile"
+            return Decision(False, in_force, None, skipped=reason)
         described = None if report is None else report.to_dict()
         version = recorded.version if recorded.accepted else state.version
         return Decision(recorded.accepted, version, described)

@@ -96,13 +96,13 @@ def read_file(connection: sqlite3.Connection, version: str) -> bytes:
         "SELECT data, tensors_sha256, parent FROM releases WHERE version = ?", (version,)
     )
     data, tensors_sha256, parent = row.fetchone()
-    found = parse_adapter(data, f"release {version}")
+    adapter = parse_adapter(data, f"release {version}")
     expected = (version, parent, tensors_sha256)
-    if (found.version, found.parent_version, found.tensors_sha256) != expected:
+    if (adapter.version, adapter.parent_version, adapter.tensors_sha256) != expected:
         raise CorruptArtifactError(
-            f"release {version}: the file is that of version {found.version}, tensors "
-            f"{found.tensors_sha256}, expected {tensors_sha256}; put a copy of the registry in its "
-            "place"
+            f"release {version}: the file is that of version {adapter.version}, tensors "
+            f"{adapter.tensors_sha256}, expected {tensors_sha256}; put a copy of the registry in "
+            "its place"
         )
     return bytes(data)
 

@@ -151,9 +151,9 @@ def may_sign(last: Statement, key: Key | None) -> Key:
     public = public_key_of(key)
     if public not in {one.key for one in able}:
         ended = [one.until for one in last.keys if one.key == public]
-        told = f", which could sign up to statement {ended[0]}" if ended else ""
+        until = f", which could sign up to statement {ended[0]}" if ended else ""
         raise SignatureError(
-            f"the signing key is {key_id(public)}{told}; statement {last.sequence + 1} of this "
+            f"the signing key is {key_id(public)}{until}; statement {last.sequence + 1} of this "
             f"registry can be signed by {expected}. Sign with that"
         )
     return key
@@ -260,27 +260,27 @@ def check_statements(connection: sqlite3.Connection) -> None:
     Raises:
         CorruptArtifactError, SignatureError, RollbackError: it could not.
     """
-    found = read_statements(connection)
-    if not found:
+    statements = read_statements(connection)
+    if not statements:
         return
-    numbers = [one.sequence for one in found]
-    if numbers != list(range(1, 1 + len(found))):
+    numbers = [one.sequence for one in statements]
+    if numbers != list(range(1, 1 + len(statements))):
         raise CorruptArtifactError(
             f"statements {numbers} are there, expected each number from 1 once; put a copy of the "
             "registry in its place"
         )
-    follow(found, None, found[0].keys[0].key, name="the registry")
-    for target in {one.release for one in found}:
+    follow(statements, None, statements[0].keys[0].key, name="the registry")
+    for target in {one.release for one in statements}:
         if _target(connection, target.version) != target:
             raise CorruptArtifactError(
                 f"a statement expects release {target.version} with SHA-256 {target.sha256}, "
                 "another is there; put a copy of the registry in its place"
             )
-    said, recorded = found[-1].release.version, version_in_force(connection)
-    if said != recorded:
+    stated, recorded = statements[-1].release.version, version_in_force(connection)
+    if stated != recorded:
         raise CorruptArtifactError(
-            f"statement {numbers[-1]} puts release {said} in force, release {recorded} is recorded "
-            "as that; put a copy of the registry in its place"
+            f"statement {numbers[-1]} puts release {stated} in force, release {recorded} is "
+            "recorded as that; put a copy of the registry in its place"
         )
 
 

@@ -84,8 +84,8 @@ def create_tables(connection: sqlite3.Connection, path: Path) -> None:
 def read_state(connection: sqlite3.Connection, kind: str) -> FederationState | None:
     """The state in force ("state") or the one that waits for a decision ("candidate")."""
     query = "SELECT body FROM states WHERE kind = ?"
-    found = connection.execute(query, (kind,)).fetchone()
-    return None if found is None else FederationState.from_bytes(found[0])
+    row = connection.execute(query, (kind,)).fetchone()
+    return None if row is None else FederationState.from_bytes(row[0])
 
 
 def write_states(
@@ -169,11 +169,11 @@ def read_round(connection: sqlite3.Connection, state: FederationState) -> OpenRo
     Raises:
         CorruptArtifactError: the rows do not make a round.
     """
-    found = connection.execute("SELECT body FROM open_round").fetchone()
-    if found is None:
+    stored = connection.execute("SELECT body FROM open_round").fetchone()
+    if stored is None:
         return None
     try:
-        body = json.loads(found[0])
+        body = json.loads(stored[0])
         opened = open_round(
             state, RoundSettings.from_dict(body.pop("settings")), asked=body.pop("asked")
         )

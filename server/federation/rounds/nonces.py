@@ -85,5 +85,5 @@ class NonceSet:
 def _place(bucket: bytes, raw: bytes) -> int:
     """Where in ``bucket`` the nonce is, or would be."""
     rows = range(0, len(bucket), _BYTES)
-    found = bisect_left(rows, raw, key=lambda start: bucket[start : start + _BYTES])
-    return found * _BYTES
+    place = bisect_left(rows, raw, key=lambda start: bucket[start : start + _BYTES])
+    return place * _BYTES

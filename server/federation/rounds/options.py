@@ -228,10 +228,10 @@ def _check_switches(values: Mapping[str, Any]) -> None:
         InvalidInputError: an option is off its default while its switch is off.
     """
     for one in OPTIONS:
-        found, off = values[one.name], _DEFAULTS.get(one.switch)
-        if one.switch and values[one.switch] == off and found != one.default:
+        value, off = values[one.name], _DEFAULTS.get(one.switch)
+        if one.switch and values[one.switch] == off and value != one.default:
             raise InvalidInputError(
-                f"{one.name} is {found!r} with {one.switch} {off}, where it does nothing; "
+                f"{one.name} is {value!r} with {one.switch} {off}, where it does nothing; "
                 f"{one.switched_on}, or leave {one.name} out"
             )
 

@@ -96,27 +96,27 @@ class Prepared:
 
     Attributes:
         expected: what it was held against.
-        found: what is in it, or why it is left out.
+        reading: what is in it, or why it is left out.
         addend: itself as a sum of one; None where it is left out.
     """
 
     expected: ExpectedUpdate
-    found: Valid | Quarantined
+    reading: Valid | Quarantined
     addend: RunningSum | None = None
 
 
 def prepare(data: bytes, expected: ExpectedUpdate, settings: RoundSettings) -> Prepared:
     """Read the reply ``data`` of a round. No reply raises. From any thread, for a round that is
     open meanwhile: neither argument changes with the replies it takes."""
-    found = read_reply(data, expected)
-    if isinstance(found, Quarantined):
-        return Prepared(expected, found)
-    factor = min(1.0, settings.clip_norm / found.norm)
-    weight = found.header.weight if settings.weighting == "declared" else 1.0
-    scale = factor / math.sqrt(1 + found.staleness)  # it does not count as weight: K divides
-    addend = RunningSum.of(found.values, weight, scale, bits=settings.bits())
+    reading = read_reply(data, expected)
+    if isinstance(reading, Quarantined):
+        return Prepared(expected, reading)
+    factor = min(1.0, settings.clip_norm / reading.norm)
+    weight = reading.header.weight if settings.weighting == "declared" else 1.0
+    scale = factor / math.sqrt(1 + reading.staleness)  # it does not count as weight: K divides
+    addend = RunningSum.of(reading.values, weight, scale, bits=settings.bits())
     # The values are not looked at again, and are half as large as the addend.
-    return Prepared(expected, Valid(found.header, _NONE, found.norm, found.staleness), addend)
+    return Prepared(expected, Valid(reading.header, _NONE, reading.norm, reading.staleness), addend)
 
 
 def receive_all(
@@ -145,11 +145,11 @@ def receive_all(
         if isinstance(reply, bytes):
             reply = prepare(reply, opened.expected, opened.settings)
         assert reply.expected is opened.expected
-        found = known_before(reply.found, seen, earlier) or reply.found
-        if isinstance(found, Quarantined) or reply.addend is None:
-            assert isinstance(found, Quarantined)
-            return batch.leave_out(found)
-        return batch.accept(opened.settings, found, reply.addend)
+        reading = known_before(reply.reading, seen, earlier) or reply.reading
+        if isinstance(reading, Quarantined) or reply.addend is None:
+            assert isinstance(reading, Quarantined)
+            return batch.leave_out(reading)
+        return batch.accept(opened.settings, reading, reply.addend)
 
     receipts = [what_of(reply) for reply in replies]
     return batch.added_to(opened), receipts
@@ -279,8 +279,8 @@ class _Batch:
 def _remembered(opened: OpenRound, before: Mapping[int, T], this: T) -> dict[int, T]:
     """What is kept of the last rounds, ``this`` one's among them, and none of older ones."""
     oldest = opened.state.round + 1 - opened.settings.remembered_rounds
-    kept = {number: one for number, one in before.items() if number >= oldest}
-    return kept | {opened.state.round: this}
+    remembered = {number: one for number, one in before.items() if number >= oldest}
+    return remembered | {opened.state.round: this}
 
 
 def _report(opened: OpenRound) -> RoundReport:

@@ -155,15 +155,15 @@ class RoundReport:
 
     def to_dict(self) -> dict[str, Any]:
         """The report as JSON values."""
-        found = asdict(self)
+        values = asdict(self)
         if not self.stages:  # of a plain round there is nothing to tell
-            del found["stages"], found["privacy"]
+            del values["stages"], values["privacy"]
         if self.staleness is None:
-            del found["staleness"]
-        return found
+            del values["staleness"]
+        return values
 
     @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> RoundReport:
+    def from_dict(cls, values: Mapping[str, Any]) -> RoundReport:
         """The report that :meth:`to_dict` described; what another release added is left out."""
         known = {one.name for one in fields(cls)}
-        return cls(**{name: value for name, value in found.items() if name in known})
+        return cls(**{name: value for name, value in values.items() if name in known})

@@ -124,11 +124,11 @@ class RoundSettings(Settings):
 
     def to_dict(self) -> dict[str, Any]:
         """The settings as JSON values; of synchronous rounds those that they have."""
-        found = {**asdict(self), "optimizer": self.optimizer.to_dict()}
+        values = {**asdict(self), "optimizer": self.optimizer.to_dict()}
         if not self.is_buffered:
             for name in ("mode", "in_flight", "most_staleness"):
-                del found[name]
-        return found
+                del values[name]
+        return values
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> RoundSettings:

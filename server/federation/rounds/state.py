@@ -123,8 +123,8 @@ class FederationState:
             CorruptArtifactError: not such a file.
             UnsupportedVersionError: written by a newer release.
         """
-        found = parse_metadata(data, _SOURCE)
-        _check_format(found)
+        metadata = parse_metadata(data, _SOURCE)
+        _check_format(metadata)
         parts: dict[str, dict[str, NDArray[Any]]] = {"adapter": {}, "optimizer": {}, "seen": {}}
         for name, value in parse(data, _SOURCE).items():
             part, _, rest = name.partition(":")
@@ -133,12 +133,12 @@ class FederationState:
             parts[part][rest] = value
         try:
             return cls(
-                round=int(found["round"]),
+                round=int(metadata["round"]),
                 adapter=parts["adapter"],
                 optimizer=parts["optimizer"],
-                bases={int(n): str(v) for n, v in json.loads(found.get("bases", "{}")).items()},
+                bases={int(n): str(v) for n, v in json.loads(metadata.get("bases", "{}")).items()},
                 seen={int(n): NonceSet.of_array(value) for n, value in parts["seen"].items()},
-                **{name: found[name] for name in _TEXTS},
+                **{name: metadata[name] for name in _TEXTS},
             )
         except (AttributeError, KeyError, ValueError) as error:
             raise CorruptArtifactError(f"{_SOURCE}: not a complete state: {error}") from error

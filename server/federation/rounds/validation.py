@@ -143,8 +143,8 @@ def validate(
         seen: nonces accepted in this round.
         earlier: nonces accepted in the rounds before that are remembered.
     """
-    found = read_reply(data, expected)
-    return known_before(found, seen, earlier) or found
+    reading = read_reply(data, expected)
+    return known_before(reading, seen, earlier) or reading
 
 
 def read_reply(data: bytes, expected: ExpectedUpdate) -> Valid | Quarantined:
@@ -158,10 +158,10 @@ def read_reply(data: bytes, expected: ExpectedUpdate) -> Valid | Quarantined:
 
 
 def known_before(
-    found: Valid | Quarantined, seen: Container[str], earlier: Container[str]
+    reading: Valid | Quarantined, seen: Container[str], earlier: Container[str]
 ) -> Quarantined | None:
     """Whether what :func:`read_reply` found came before, as :func:`validate` has it."""
-    nonce = found.header.nonce if isinstance(found, Valid) else found.nonce
+    nonce = reading.header.nonce if isinstance(reading, Valid) else reading.nonce
     if nonce and nonce in seen:
         return _quarantined(Reason.DUPLICATE, f"nonce {nonce} is already in this round")
     if nonce and nonce in earlier:
@@ -219,8 +219,8 @@ def _problem_of_tensors(
         return _quarantined(Reason.WRONG_KEYS, f"tensors not expected: {more}, missing: {less}")
     for name, shape in expected.shapes.items():
         if shapes[name] != shape:
-            found = f"{name!r} is {list(shapes[name])}, expected {list(shape)}"
-            return _quarantined(Reason.WRONG_SHAPE, found)
+            detail = f"{name!r} is {list(shapes[name])}, expected {list(shape)}"
+            return _quarantined(Reason.WRONG_SHAPE, detail)
     return None
 
 
@@ -230,8 +230,8 @@ def _problem_of_norm(norm: float, expected: ExpectedUpdate) -> Quarantined | Non
     if norm == 0:
         return _quarantined(Reason.ZERO, "found only zeros, expected a change")
     if norm > expected.largest_norm:
-        found = f"found L2 norm {norm:g}, expected at most {expected.largest_norm:g}"
-        return _quarantined(Reason.NORM_OUT_OF_BOUNDS, found)
+        detail = f"found L2 norm {norm:g}, expected at most {expected.largest_norm:g}"
+        return _quarantined(Reason.NORM_OUT_OF_BOUNDS, detail)
     return None
 
 

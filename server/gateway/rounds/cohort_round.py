@@ -83,18 +83,18 @@ class CohortRound:
         state = read_state(self.connection, "state")
         self.cohort = read_cohort(self.connection)
         self._answer = read_answer(self.connection)
-        found = read_round(self.connection, state) if state else None
-        if (found is None) != (self.cohort is None):
+        opened = read_round(self.connection, state) if state else None
+        if (opened is None) != (self.cohort is None):
             raise ValueError("half a round")
         nonces = self.verdicts.load()
-        if found is not None:
+        if opened is not None:
             # Downtime does not count against the devices; from here on time does, reply or none.
-            found = replace(
-                _of_known_rounds(found),
+            opened = replace(
+                _of_known_rounds(opened),
                 last_now=self.clock(),
-                nonces=NonceSet.of([*found.nonces, *nonces]),
+                nonces=NonceSet.of([*opened.nonces, *nonces]),
             )
-        self.opened, self._written = found, self.cohort
+        self.opened, self._written = opened, self.cohort
         self.relay.load()
 
     def forget_batch(self) -> None:

@@ -49,23 +49,23 @@ class PlainUpdates:
             UnknownDeviceError, QuotaError.
         """
         self._round.close_if_over()
-        found: dict[int, tuple[UpdateVerdict, str] | Exception] = {}
+        results: dict[int, tuple[UpdateVerdict, str] | Exception] = {}
         waiting: dict[bytes, int] = {}  # of a device: the place of what is taken next
         for place, upload in enumerate(uploads):
             if upload.key in waiting or len(waiting) >= self._room():
-                found |= self._take(uploads, waiting)
+                results |= self._take(uploads, waiting)
             try:
                 if (known := self._look_at(upload, most_uploads)) is None:
                     waiting[upload.key] = place
                 else:
-                    said = "this update, or another of this device, came before"
-                    found[place] = known, said
+                    reason = "this update, or another of this device, came before"
+                    results[place] = known, reason
             except (
                 BetweenStepsError, QuotaError, RoundOverError, UnknownDeviceError
             ) as error:  # fmt: skip
-                found[place] = error
-        found |= self._take(uploads, waiting)
-        return [found[place] for place in range(len(uploads))]
+                results[place] = error
+        results |= self._take(uploads, waiting)
+        return [results[place] for place in range(len(uploads))]
 
     def _look_at(self, upload: Upload, most_uploads: int) -> UpdateVerdict | None:
         """None where the update can be taken, or what its device was told before. Raises what
@@ -122,12 +122,12 @@ class PlainUpdates:
         replies = [uploads[place].reply_to(self._round.opened) for place in places]
         self._round.opened, receipts = receive_all(self._round.opened, replies, self._round.clock())
         self._round.touched = True
-        found: dict[int, tuple[UpdateVerdict, str] | Exception] = {}
+        results: dict[int, tuple[UpdateVerdict, str] | Exception] = {}
         for place, receipt in zip(places, receipts, strict=True):
             upload = uploads[place]
             verdict = UpdateVerdict(upload.digest, receipt.reason.value if receipt.reason else "")
             self._round.verdicts.add(upload.key, verdict, day=upload.today, nonce=receipt.nonce)
-            found[place] = verdict, receipt.detail
+            results[place] = verdict, receipt.detail
             if receipt.shard is not None:
                 self._round.changed.add(receipt.shard)
                 if upload.figures:
@@ -135,4 +135,4 @@ class PlainUpdates:
         waiting.clear()
         if self._round.opened.accepted >= self._round.cohort.asked.wanted:
             self._round.close()
-        return found
+        return results

@@ -72,11 +72,11 @@ class PrivateSeats:
         if opened is None or self._round.cohort is None or self._round.cohort.asked.secure is None:
             raise RoundOverError(f"round {number} is no private one; ask for an offer")
         secure = self._round.cohort.asked.secure
-        found = proven(body, announcer, secure, number, now)
-        if isinstance(found, SecureReason):
-            return found
+        proof = proven(body, announcer, secure, number, now)
+        if isinstance(proof, SecureReason):
+            return proof
         take_upload(self._round.connection, key, today, most_uploads)
-        if not self._round.relay.sit(key, digest, found.to_bytes()):
+        if not self._round.relay.sit(key, digest, proof.to_bytes()):
             return SecureReason.DUPLICATE
         self._round.verdicts.add(key, UpdateVerdict(digest))
         self._round.touched = True

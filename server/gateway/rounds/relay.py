@@ -89,8 +89,8 @@ class Relay:
     def seat_of(self, key: bytes) -> int | None:
         """The seat of a device; None where it has none."""
         row = self._connection.execute("SELECT seat FROM relay_seats WHERE key = ?", (key,))
-        found = row.fetchone()
-        return None if found is None else int(found[0])
+        seat = row.fetchone()
+        return None if seat is None else int(seat[0])
 
     def sit(self, key: bytes, digest: bytes, certificate: bytes) -> bool:
         """Give a device that is ready a seat; False where another has this certificate.
@@ -195,9 +195,9 @@ class Relay:
         """
         if stage is not self.stage:
             raise RoundOverError(f"stage {stage} was asked for, but stage {self.stage} is open")
-        found = self._masked if stage is Stage.COLLECT else self._replies(stage)
-        gone = [seat for seat in sorted(seats) if seat not in found and seat not in self.awaited]
-        return {seat: found[seat] for seat in sorted(seats) if seat in found}, gone
+        replies = self._masked if stage is Stage.COLLECT else self._replies(stage)
+        gone = [seat for seat in sorted(seats) if seat not in replies and seat not in self.awaited]
+        return {seat: replies[seat] for seat in sorted(seats) if seat in replies}, gone
 
     def _replies(self, stage: Stage) -> dict[int, bytes]:
         query = "SELECT seat, body FROM relay_replies WHERE stage = ?"

@@ -98,10 +98,13 @@ def settle(journal: Journal) -> None:
         journal.settle(journal.candidate.released(f"v{journal.candidate.round}"))
 
 
-def walk_statements(folder: Path, settings: RoundSettings, wanted: bytes) -> Counter[str]:
-    """Killed at every statement, once each; what was found after it."""
+def walk_statements(
+    folder: Path, settings: RoundSettings, wanted: bytes, step: int
+) -> Counter[str]:
+    """Killed at every ``step``-th statement; how often the journal was in which phase after it."""
     seen: Counter[str] = Counter()
-    for statement in range(1, statements_of(lambda: serve(folder / "counted", settings)) + 1):
+    statements = statements_of(lambda: serve(folder / "counted", settings))
+    for statement in range(1, statements + 1, step):
         path = folder / f"at-{statement}.sqlite"
         killed(lambda: statements_of(lambda: serve(path, settings), statement))  # noqa: B023
         with Journal.open(path) as journal:
@@ -114,7 +117,7 @@ def walk_statements(folder: Path, settings: RoundSettings, wanted: bytes) -> Cou
     return seen
 
 
-def walk_cuts(folder: Path, settings: RoundSettings, wanted: bytes) -> int:
+def walk_cuts(folder: Path, settings: RoundSettings, wanted: bytes, step: int) -> int:
     """The log of a process killed at its end, cut at many lengths; how many were tried."""
     path = folder / "cut.sqlite"
     statements = statements_of(lambda: serve(folder / "counted-again", settings))
@@ -122,21 +125,21 @@ def walk_cuts(folder: Path, settings: RoundSettings, wanted: bytes) -> int:
     log = path.with_name("cut.sqlite-wal")
     whole, frames = path.read_bytes(), log.read_bytes()
     assert len(frames) > 100_000, "the log was copied into the file before the kill"
-    for cut in range(_CUTS):
+    for cut in range(0, _CUTS, step):
         path.write_bytes(whole)
         log.write_bytes(frames[: len(frames) * cut // _CUTS + cut % 7])
         assert serve(path, settings) == wanted, f"log cut after {len(frames) * cut // _CUTS} bytes"
-    return _CUTS
+    return len(range(0, _CUTS, step))
 
 
-def main(folder: Path, *, buffered: bool = False) -> None:
-    """Walk everything."""
+def main(folder: Path, step: int, *, buffered: bool = False) -> None:
+    """Walk every ``step``-th point."""
     settings = _BUFFERED if buffered else _SETTINGS
     wanted = serve(folder / "whole.sqlite", settings)
     assert FederationState.from_bytes(wanted).bases.keys() == ({1, 2} if buffered else set())
-    seen = walk_statements(folder, settings, wanted)
-    print({**seen, "cuts": walk_cuts(folder, settings, wanted)})
+    seen = walk_statements(folder, settings, wanted, step)
+    print({**seen, "cuts": walk_cuts(folder, settings, wanted, step)})
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), buffered="buffered" in sys.argv[2:])
+    main(Path(sys.argv[1]), int(sys.argv[2]), buffered="buffered" in sys.argv[3:])
