@@ -96,7 +96,8 @@ def _unparsed(arguments: tuple[str, ...]) -> str:
 def _unknown_options(words: list[str]) -> str:
     """Of a script or module of ours: is it there, and does it name its actions and options?"""
     module = words[1].removeprefix("pocketquery.").replace(".", "/") if words[0] == "-m" else ""
-    path = ROOT / (f"{module}.py" if module else words[0])
+    top = ROOT / "research" if module.startswith("pocketquery_research/") else ROOT
+    path = top / (f"{module}.py" if module else words[0])
     if not path.is_file():
         return f"there is no {path.relative_to(ROOT)}"
     source = path.read_text("utf-8")
