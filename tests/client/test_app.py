@@ -161,7 +161,7 @@ json_values = st.recursive(
     max_leaves=6,
 )
 LOCAL_NAMES = [one.name for one in fields(LocalConfig)]
-locals_ = json_values | st.dictionaries(
+locals_: st.SearchStrategy[Any] = json_values | st.dictionaries(
     st.sampled_from([*LOCAL_NAMES, "unknown"]), json_values, max_size=4
 ).map(lambda values: {"limits": {}, **values})
 NAMES = st.sampled_from([*SOUND.to_dict(), "x"])
