@@ -194,31 +194,6 @@ def test_no_texts_is_an_error(tmp_path: Path) -> None:
         distill(bert_teacher(), [], tmp_path / "s")
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("steps", 0),
-        ("typo_share", 1.5),
-        ("learning_rate", 0.0),
-        ("warmup", -1),
-        ("random_documents", -1),
-        ("max_gradient_norm", 0),
-        ("seed", -1),
-        ("cosine_weight", float("nan")),
-        ("ranking_weight", -1.0),
-    ],
-)
-def test_a_configuration_names_the_field_that_is_wrong(name: str, value: float) -> None:
-    with pytest.raises(InvalidInputError, match=name):
-        replace(CONFIG, **{name: value})  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("length", [-5, 0, 3])
-def test_a_student_reads_more_than_the_special_tokens(length: int) -> None:
-    with pytest.raises(InvalidInputError, match=f"max_length is {length}, expected"):
-        StudentConfig(max_length=length)
-
-
 def test_batches_are_a_function_of_the_step() -> None:
     def stream() -> BatchStream:
         return BatchStream(

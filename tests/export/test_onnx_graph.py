@@ -9,7 +9,7 @@ from pocketquery.export.onnx_graph import build_graph
 from pocketquery.export.parity import check_graph
 from pocketquery.export.sessions import GraphSession
 from pocketquery.export.settings import GraphOptions
-from pocketquery.sdk.errors import InvalidInputError, UnknownModelError
+from pocketquery.sdk.errors import UnknownModelError
 from pocketquery.server.evaluation.diverse_texts import DIVERSE_TEXTS
 from pocketquery.server.modeling import SentenceEncoder
 from tests.tiny_models import bert_teacher, sentences
@@ -74,14 +74,3 @@ def test_unsupported_heads_are_named() -> None:
 def test_unsupported_poolings_are_named() -> None:
     with pytest.raises(UnknownModelError, match=r'pooling "eos".* cannot be exported'):
         build_graph(bert_teacher(layers=1, pooling="eos"))
-
-
-def test_options_are_validated() -> None:
-    with pytest.raises(InvalidInputError, match="opset is 16"):
-        GraphOptions(opset=16)
-    with pytest.raises(InvalidInputError, match="adapter_rank is -1"):
-        GraphOptions(adapter_rank=-1)
-    with pytest.raises(
-        InvalidInputError, match="adapter_train is 'down', expected one of both, up"
-    ):
-        GraphOptions(adapter_train="down")  # type: ignore[arg-type]

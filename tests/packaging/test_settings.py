@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import math
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from pocketquery.client.adaptation.adaptation import AdaptationConfig
+from pocketquery.distill.settings import StudentAdaptationConfig, StudentConfig, TrainingConfig
+from pocketquery.export.settings import GateThresholds, GraphOptions
 from pocketquery.sdk.cli import whole_parser
 from pocketquery.sdk.commands import Parsed
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.settings.declaration import Settings, declared, from_json
+from pocketquery.server.corpus.mining.lcs_pairs import LcsConfig
+from pocketquery.server.pretraining.config import PretrainingConfig
 
 ROOT = Path(__file__).parents[2]
 
@@ -55,6 +62,33 @@ def test_every_rule_refuses_what_is_of_no_type_and_never_raises() -> None:
         for one in declared(cls):
             for odd in (Odd(), b"\0", [Odd()]):
                 assert one.rule is None or not one.rule.holds(odd), f"{cls.__name__}.{one.name}"
+
+
+@pytest.mark.parametrize(
+    ("cls", "given", "message"),
+    [
+        (TrainingConfig, {"steps": 0}, "steps is 0, expected a whole number from 1"),
+        (TrainingConfig, {"typo_share": 1.5}, "typo_share is 1.5, expected a number from 0 to 1"),
+        (TrainingConfig, {"learning_rate": 0.0}, "learning_rate is 0.0, expected a number above 0"),
+        (TrainingConfig, {"seed": -1}, "seed is -1, expected a whole number from 0"),
+        (TrainingConfig, {"cosine_weight": math.nan}, "cosine_weight is nan"),
+        (StudentConfig, {"max_length": 3}, "max_length is 3, expected a whole number from 4"),
+        (StudentAdaptationConfig, {"ranked_by": "words"}, "ranked_by is 'words', expected one of"),
+        (StudentAdaptationConfig, {"stretches": 10**8}, "stretches is 100000000"),
+        (AdaptationConfig, {"candidates": 1}, "candidates is 1, expected a whole number from 2"),
+        (PretrainingConfig, {"token_budget": -1}, "token_budget is -1"),
+        (PretrainingConfig, {"schedule": "cosine"}, "schedule is 'cosine', expected one of linear"),
+        (GraphOptions, {"opset": 16}, "opset is 16, expected a whole number from 17"),
+        (GraphOptions, {"adapter_train": "down"}, "adapter_train is 'down', expected one of both"),
+        (GateThresholds, {"overlap": 1.5}, "overlap is 1.5, expected a number from 0 to 1"),
+        (LcsConfig, {"max_gap": 0}, "max_gap is 0, expected a whole number from 1"),
+    ],
+)
+def test_a_value_out_of_range_is_named(
+    cls: type[Settings], given: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        cls(**given)
 
 
 def test_every_class_of_settings_refuses_an_unknown_name() -> None:

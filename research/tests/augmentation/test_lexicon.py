@@ -75,10 +75,3 @@ def test_a_file_of_something_else_is_left_alone(tmp_path: Path) -> None:
     for words in ({"a": ("b",)}, {}):
         write_lexicon(tmp_path / "new.tsv", words)
     assert read_synonyms(tmp_path / "new.tsv") == {}
-
-
-def test_settings_out_of_range_are_refused() -> None:
-    with pytest.raises(InvalidInputError, match=r"most_ratio is 0\.5, expected a number from 1"):
-        LexiconConfig(most_ratio=0.5)
-    with pytest.raises(InvalidInputError, match="neighbours is 0"):
-        LexiconConfig(neighbours=0)

@@ -241,15 +241,6 @@ def test_an_index_of_another_space_is_refused(bundle: Bundle, tmp_path: Path) ->
         adapt(bundle, other, SMALL)
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [("steps", 0), ("sharpness", 0.0), ("candidates", 1), ("most_kept_aside", 5), ("seed", -1)],
-)
-def test_settings_out_of_range_are_refused(field: str, value: Any) -> None:
-    with pytest.raises(InvalidInputError, match=field):
-        replace(AdaptationConfig(), **{field: value})
-
-
 def scores(mean: float, count: int = 200, seed: int = 0) -> Scores:
     rng = np.random.default_rng(seed)
     return {name: np.clip(rng.normal(mean, 0.2, count), 0, 1) for name in CONDITIONS}

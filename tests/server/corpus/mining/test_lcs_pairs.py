@@ -9,7 +9,6 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.corpus.groups import Group
 from pocketquery.server.corpus.mining.lcs_pairs import (
     LcsConfig,
@@ -259,11 +258,3 @@ def test_what_a_document_gives_depends_on_it_and_the_seed_alone() -> None:
     assert alone != mine_document(documents[3], replace(config, seed=1))
     renamed = mine_document(replace(documents[3], id="other"), config)
     assert [pair.texts for pair in renamed] != [pair.texts for pair in alone]
-
-
-@pytest.mark.parametrize(
-    ("setting", "value"), [("candidates", "all"), ("max_gap", 0), ("repeat", 0), ("characters", -1)]
-)
-def test_settings_that_cannot_be(setting: str, value: object) -> None:
-    with pytest.raises(InvalidInputError, match=setting):
-        LcsConfig(**{setting: value})  # type: ignore[arg-type]
