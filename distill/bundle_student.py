@@ -106,9 +106,9 @@ def bundle_student(bundle: Bundle, *, device: str = "cpu") -> SentenceEncoder:
     )
     to_device(student, device)
     golden = parse_golden(bundle.read(GOLDEN_FILE))
-    found = student.encode([one.text for one in golden])
+    vectors = student.encode([one.text for one in golden])
     wanted = np.array([one.vector for one in golden], np.float32)
-    apart = float(1 - (found * wanted).sum(axis=1).mean())
+    apart = float(1 - (vectors * wanted).sum(axis=1).mean())
     if not apart <= _FURTHEST:
         raise graph.unreadable(
             f"read back, its golden texts are {apart:.3f} from their vectors (mean of 1 - cos), at "
@@ -138,9 +138,9 @@ class _Graph:
         self._makers = {output: node for node in self.nodes for output in node.output}
         self._parts = {n.input[0]: list(n.output) for n in self.nodes if n.op_type == "Split"}
 
-    def unreadable(self, found: str) -> UnknownModelError:
+    def unreadable(self, problem: str) -> UnknownModelError:
         return UnknownModelError(
-            f"the bundle {self.name!r} cannot be read back into a student: {found}; take the "
+            f"the bundle {self.name!r} cannot be read back into a student: {problem}; take the "
             "student's folder, or export it with this version"
         )
 
@@ -155,14 +155,14 @@ class _Graph:
         if f"{name}_quantized" not in self.arrays:
             return self.stored(name)
         zero = self.stored(f"{name}_zero_point").astype(np.float32)
-        found = self.stored(f"{name}_quantized").astype(np.float32) - zero
-        return found * self.stored(f"{name}_scale")
+        integers = self.stored(f"{name}_quantized").astype(np.float32) - zero
+        return integers * self.stored(f"{name}_scale")
 
     @cached_property
     def products(self) -> dict[str, tuple[Floats, Floats]]:
         """By its output's name weight float32 (out, in) and bias (out,) of every product; those of
         query, key and value apart."""
-        found: dict[str, tuple[Floats, Floats]] = {}
+        by_output: dict[str, tuple[Floats, Floats]] = {}
         for node in self.nodes:
             if node.op_type == "DynamicQuantizeMatMul" and len(node.input) == 5:
                 source, stored, scale, zero, bias = node.input
@@ -181,8 +181,8 @@ class _Graph:
                     weight = factors[:, None] * weight
             names = self._parts.get(node.output[0], [node.output[0]])
             weights, biases = (np.split(of, len(names)) for of in (weight.T, self.stored(bias)))
-            found |= zip(names, zip(weights, biases, strict=True), strict=True)
-        return found
+            by_output |= zip(names, zip(weights, biases, strict=True), strict=True)
+        return by_output
 
     def _product_of(self, add: Any) -> tuple[str, Any] | None:
         """Input and weight (in, out) of the product to which ``add`` adds a bias, or None: one in
@@ -206,7 +206,7 @@ def _tokenizer(bundle: Bundle) -> Any:
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_str(data.decode("utf-8"))
-    kept = {one["content"] for one in json.loads(data)["added_tokens"] if one["special"]}
+    special = {one["content"] for one in json.loads(data)["added_tokens"] if one["special"]}
     named = {
         role: token
         for role, token in (
@@ -216,7 +216,7 @@ def _tokenizer(bundle: Bundle) -> Any:
             ("cls_token", "[CLS]"),
             ("mask_token", "[MASK]"),
         )
-        if token in kept
+        if token in special
     }
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **named)
 

@@ -144,9 +144,9 @@ def distill(
         if _is_of(work, identity):
             _keep_log(work, place)
         return replace(finished, path=output)
-    for kept in (teacher, start):
-        if kept is not None:
-            kept.check_kept(output)
+    for model in (teacher, start):
+        if model is not None:
+            model.check_kept(output)
     check_model_replaceable(place)
     vocabulary_source(teacher.tokenizer)  # one that cannot ship is refused before the work
     shape = StudentShape.parse(student.shape)
@@ -252,10 +252,10 @@ def _config_of(
         )
     known = start.space.get("distillation")
     if (known is None and "bundle" not in start.space) or "adaptation" in start.space:
-        found = "was adapted" if "adaptation" in start.space else "was not distilled"
+        origin = "was adapted" if "adaptation" in start.space else "was not distilled"
         raise InvalidInputError(
-            f"the student to go on from {found}; expected one as distill() saved it, or one out of "
-            "its bundle"
+            f"the student to go on from {origin}; expected one as distill() saved it, or one of its "
+            "bundle"
         )
     if known is None:
         config = StudentConfig(str(student_shape(start, teacher)), max_length=start.max_length)

@@ -145,9 +145,9 @@ def build_student(
         head = copy.deepcopy(teacher.head) if same_width else None
         if shape.width != teacher.dimension and head is None:
             head = alignment_head(shape.width, teacher.dimension, shape.head)
-    kept = _checked_layers(teacher, shape, layers)
-    dimensions = kept_dimensions(teacher.backbone, kept, shape.width)
-    copy_narrowed(teacher.backbone, backbone, kept, dimensions)
+    numbers = _checked_layers(teacher, shape, layers)
+    dimensions = kept_dimensions(teacher.backbone, numbers, shape.width)
+    copy_narrowed(teacher.backbone, backbone, numbers, dimensions)
     if not same_width and teacher.head is None and head is not None:
         identity_head(head, dimensions)
     space = {
@@ -208,9 +208,9 @@ def widen_student(
             f"{shape.intermediate}"
         )
     _check_shape(teacher, shape)
-    kept = _checked_layers(teacher, shape, layers)
-    dimensions = kept_dimensions(teacher.backbone, kept, shape.width)
-    widen_feed_forward(teacher.backbone, student.backbone, kept, dimensions, shape.intermediate)
+    numbers = _checked_layers(teacher, shape, layers)
+    dimensions = kept_dimensions(teacher.backbone, numbers, shape.width)
+    widen_feed_forward(teacher.backbone, student.backbone, numbers, dimensions, shape.intermediate)
 
 
 def _check_shape(teacher: SentenceEncoder, shape: StudentShape) -> None:

@@ -73,8 +73,8 @@ def prepare_targets(
         ranked = cached_vectors(teacher, "document", documents, cache, **options)
         return Targets(vectors, ranked, nearest_documents(vectors, ranked, nearest, device))
     # A text is its own nearest neighbour; one more is asked for and the first is dropped.
-    found = nearest_documents(vectors, vectors, nearest + 1, device)
-    return Targets(vectors, vectors, found[:, 1:])
+    rows = nearest_documents(vectors, vectors, nearest + 1, device)
+    return Targets(vectors, vectors, rows[:, 1:])
 
 
 def nearest_documents(
@@ -85,10 +85,10 @@ def nearest_documents(
     Exact; millions of texts want an accelerator as ``device``.
     """
     k = min(k, len(documents))
-    found = np.empty((len(vectors), k), dtype=np.int64)
+    nearest = np.empty((len(vectors), k), dtype=np.int64)
     columns = torch.from_numpy(documents).to(device).T
     for start in range(0, len(vectors), _BLOCK):
         block = torch.from_numpy(vectors[start : start + _BLOCK]).to(device)
         scores = block @ columns  # (block, n_documents)
-        found[start : start + _BLOCK] = torch.topk(scores, k, dim=1).indices.cpu().numpy()
-    return found
+        nearest[start : start + _BLOCK] = torch.topk(scores, k, dim=1).indices.cpu().numpy()
+    return nearest

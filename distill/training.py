@@ -196,9 +196,9 @@ def _resume(
 
 
 def _figures(meter: Meter) -> dict[str, float]:
-    found = meter.read()
-    losses = {name: found[name] for name in ("cosine_loss", "ranking_loss")}
-    return {**losses, "texts_per_second": found["examples_per_second"]}
+    means = meter.read()
+    losses = {name: means[name] for name in ("cosine_loss", "ranking_loss")}
+    return {**losses, "texts_per_second": means["examples_per_second"]}
 
 
 def _shown(figures: Mapping[str, float]) -> str:

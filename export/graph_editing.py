@@ -128,6 +128,6 @@ class GraphEditor:
 
 
 def _keep(items: Any, wanted: Callable[[Any], bool]) -> None:
-    kept = [item for item in items if wanted(item)]
+    wanted_items = [item for item in items if wanted(item)]
     del items[:]
-    items.extend(kept)
+    items.extend(wanted_items)

@@ -47,20 +47,20 @@ def check_graph(student: SentenceEncoder, session: GraphSession, texts: Sequence
     Raises:
         ArtifactError: a cosine below 1 - 1e-5 or a difference above 1e-4.
     """
-    expected, found, alone = [], [], []
+    expected, graph_vectors, alone = [], [], []
     for start in range(0, len(texts), _BATCH):
         batch = student.tokenize(texts[start : start + _BATCH])
         ids, mask = batch["input_ids"], batch["attention_mask"]
         with torch.inference_mode():
             vectors = student(ids.to(student.device), mask.to(student.device))
         expected.append(vectors.cpu().numpy())
-        found.append(session.encode_batch(ids.numpy(), mask.numpy()))
+        graph_vectors.append(session.encode_batch(ids.numpy(), mask.numpy()))
         unpadded = [row[keep == 1].tolist() for row, keep in zip(ids, mask, strict=True)]
         alone.append(session.encode(unpadded))
     torch_vectors = np.concatenate(expected)
     agreement = Agreement(
         len(texts),
-        *_worst(torch_vectors, np.concatenate(found), np.concatenate(alone)),
+        *_worst(torch_vectors, np.concatenate(graph_vectors), np.concatenate(alone)),
     )
     if not (
         agreement.least_cosine >= LEAST_COSINE
@@ -83,10 +83,10 @@ def check_tokenizer(student: SentenceEncoder, tokenizer: Tokenizer, texts: Seque
     """
     for text in texts:
         expected = student.tokenizer(text, truncation=True, max_length=student.max_length)
-        found = tokenizer.encode(text)
-        if found != expected["input_ids"]:
+        ids = tokenizer.encode(text)
+        if ids != expected["input_ids"]:
             raise ArtifactError(
-                f"the device's tokenizer gives {found[:8]}... for {text[:60]!r}, the student's "
+                f"the device's tokenizer gives {ids[:8]}... for {text[:60]!r}, the student's "
                 f"{expected['input_ids'][:8]}...; nothing was written. The tokenizer's settings "
                 "are not supported: save the student with a plain WordPiece or sentencepiece one"
             )

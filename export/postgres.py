@@ -162,24 +162,24 @@ class _Sync:
         self._do("LOCK TABLE {manifest} IN SHARE ROW EXCLUSIVE MODE")  # one sync at a time
         info = self._source.info
         ours = (info.space_id, info.dimension, self._type)
-        found = self._do(
+        row = self._do(
             "SELECT space_id, dimension, vector_type FROM {manifest} WHERE table_name = %s",
             (self._table,),
         ).fetchone()
-        if found is None:
+        if row is None:
             self._do(
                 "CREATE TABLE {table} (id text PRIMARY KEY, text text NOT NULL, metadata jsonb NOT "
                 "NULL, vector {type} NOT NULL, digest bytea NOT NULL)"
             )
             self._do("INSERT INTO {manifest} VALUES (%s, %s, %s, %s, 0)", (self._table, *ours))
             return
-        if found[0] != ours[0]:
+        if row[0] != ours[0]:
             raise SpaceMismatchError.between(
-                f"the table {self._table}", found[0], "the index", ours[0]
+                f"the table {self._table}", row[0], "the index", ours[0]
             )
-        if tuple(found) != ours:
+        if tuple(row) != ours:
             raise InvalidInputError(
-                f"the table {self._table} has {found[1]} dimensions as {found[2]}, and "
+                f"the table {self._table} has {row[1]} dimensions as {row[2]}, and "
                 f"{ours[1]} as {ours[2]} are asked for; name another table, or drop it and its row "
                 f"of {MANIFEST}"
             )

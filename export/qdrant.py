@@ -164,19 +164,19 @@ class _Sync:
         if not self._client.collection_exists(self._collection):
             self._client.create_collection(self._collection, vectors_config=wanted)
             return
-        found = self._client.get_collection(self._collection).config.params.vectors
-        if not isinstance(found, models.VectorParams) or (found.size, found.distance) != (
+        vectors = self._client.get_collection(self._collection).config.params.vectors
+        if not isinstance(vectors, models.VectorParams) or (vectors.size, vectors.distance) != (
             wanted.size,
             wanted.distance,
         ):
             raise InvalidInputError(
-                f"the collection {self._collection} has the vectors {found}; expected unnamed ones "
-                f"of {wanted.size} dimensions, compared by Dot. Name another, or delete it"
+                f"the collection {self._collection} has the vectors {vectors}; expected unnamed "
+                f"ones of {wanted.size} dimensions, compared by Dot. Name another, or delete it"
             )
 
     def _digests(self) -> dict[str, str]:
         """By the id of each point; all of them of the index's space."""
-        found: dict[str, str] = {}
+        digests: dict[str, str] = {}
         ours, following = self._source.info.space_id, None
         while True:
             points, following = self._client.scroll(
@@ -197,9 +197,9 @@ class _Sync:
                     raise SpaceMismatchError.between(
                         f"the collection {self._collection}", payload[_SPACE], "the index", ours
                     )
-                found[str(point.id)] = payload[_DIGEST]
+                digests[str(point.id)] = payload[_DIGEST]
             if following is None:
-                return found
+                return digests
 
     def _payload(self, document: Document, digest: str) -> dict[str, Any]:
         return {

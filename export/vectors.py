@@ -150,11 +150,11 @@ def _write_parquet(source: IndexState, folder: Path) -> None:
 
 
 def _write_faiss(source: IndexState, folder: Path, faiss: ModuleType) -> None:
-    found = faiss.IndexFlatIP(source.info.dimension)
+    flat = faiss.IndexFlatIP(source.info.dimension)
     with (folder / "documents.jsonl").open("w", encoding="utf-8") as lines:
         for documents, vectors in _batches(source):
-            found.add(np.ascontiguousarray(vectors))
+            flat.add(np.ascontiguousarray(vectors))
             for one in documents:
                 fields = {"id": one.id, "metadata": dict(one.metadata)}
                 lines.write(json.dumps(fields, ensure_ascii=False) + "\n")
-    faiss.write_index(found, str(folder / "vectors.faiss"))
+    faiss.write_index(flat, str(folder / "vectors.faiss"))

@@ -116,7 +116,7 @@ def _run(options: AdaptStudentOptions) -> int:
     if options.teacher is not None:
         teacher = SentenceEncoder.load(options.teacher, device=options.device)
     with open_index(options.index) as index:
-        found = learn(
+        result = learn(
             student,
             index,
             options.output,
@@ -124,20 +124,20 @@ def _run(options: AdaptStudentOptions) -> int:
             config=config,
             show_progress_bar=not options.json,
         )
-    verdict, path = found.verdict, found.path
+    verdict, path = result.verdict, result.path
     if options.json:
-        said = verdict.to_dict() | {"queries": found.queries, "kept_aside": found.kept_aside}
-        said |= {"interpolation": found.interpolation}
-        print(json.dumps(said | {"output": None if path is None else str(path)}))
+        summary = verdict.to_dict() | {"queries": result.queries, "kept_aside": result.kept_aside}
+        summary |= {"interpolation": result.interpolation}
+        print(json.dumps(summary | {"output": None if path is None else str(path)}))
     else:
-        print_verdict(verdict, found.queries, found.kept_aside)
-        if found.interpolation < config.interpolation:
+        print_verdict(verdict, result.queries, result.kept_aside)
+        if result.interpolation < config.interpolation:
             print(
-                f"went {found.interpolation:.2f} of the way, not {config.interpolation:g}: beyond, "
+                f"interpolation {result.interpolation:.2f}, not {config.interpolation:g}: beyond, "
                 "texts of all kinds move too far"
             )
         if any(gain.high < 0 for gain in verdict.gains.values()):
-            shorter = found.interpolation / 2
+            shorter = result.interpolation / 2
             print(f"less of the way loses less: try --interpolation {shorter:.2f}")
         print("refused: nothing was written" if path is None else f"written: {path}")
     return 0 if verdict.accepted else 1

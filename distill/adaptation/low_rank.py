@@ -79,8 +79,8 @@ def add_low_rank_changes(
                 "adapt takes this one, too"
             )
         up = adapter[name]
-        found = (len(up), down.shape[1])
-        if found != tuple(layer.weight.shape) or len(down) != up.shape[1]:
+        adapted = (len(up), down.shape[1])
+        if adapted != tuple(layer.weight.shape) or len(down) != up.shape[1]:
             raise InvalidInputError(
                 f"the bundle's adapter changes {match['layer']} by {up.shape} x {down.shape}, and "
                 f"the student's is {tuple(layer.weight.shape)}; expected the student that the "
@@ -92,27 +92,27 @@ def add_low_rank_changes(
 
 def low_rank_tensors(student: SentenceEncoder) -> dict[str, NDArray[np.float32]]:
     """The changes as they now are, float32, by the names of :func:`add_low_rank_changes`."""
-    found = {}
+    tensors = {}
     for name, layer in linear_layers(student).items():
         if is_parametrized(layer, "weight"):
             (change,) = layer.parametrizations.weight
             for part, tensor in (("down", change.down), ("up", change.up)):
-                found[f"adapter.{name}.{part}"] = tensor.detach().cpu().numpy().copy()
-    return found
+                tensors[f"adapter.{name}.{part}"] = tensor.detach().cpu().numpy().copy()
+    return tensors
 
 
 def linear_layers(student: SentenceEncoder) -> dict[str, Any]:
     """The student's own linear layers by the names an adapter uses for them."""
-    found: dict[str, Any] = {}
+    layers: dict[str, Any] = {}
     if hasattr(student.backbone, "embeddings_project"):
-        found["embeddings.project"] = student.backbone.embeddings_project
+        layers["embeddings.project"] = student.backbone.embeddings_project
     for number, layer in enumerate(student.backbone.encoder.layer):
         name, attention = f"layers.{number}", layer.attention
-        found[f"{name}.query"] = attention.self.query
-        found[f"{name}.key"] = attention.self.key
-        found[f"{name}.value"] = attention.self.value
-        found[f"{name}.attention"] = attention.output.dense
-        found[f"{name}.inner"] = layer.intermediate.dense
-        found[f"{name}.outer"] = layer.output.dense
+        layers[f"{name}.query"] = attention.self.query
+        layers[f"{name}.key"] = attention.self.key
+        layers[f"{name}.value"] = attention.self.value
+        layers[f"{name}.attention"] = attention.output.dense
+        layers[f"{name}.inner"] = layer.intermediate.dense
+        layers[f"{name}.outer"] = layer.output.dense
     linear = [module for module in student.head or () if isinstance(module, nn.Linear)]
-    return found | {f"head.{number}": module for number, module in enumerate(linear)}
+    return layers | {f"head.{number}": module for number, module in enumerate(linear)}

@@ -236,7 +236,7 @@ def _targets(
 ) -> Targets:
     """The hybrid's ranking of the index's documents for each text."""
     vectors = teacher.encode_query(texts)
-    found = hybrid_rankings(
+    rankings = hybrid_rankings(
         index,
         texts,
         vectors,
@@ -245,11 +245,11 @@ def _targets(
         temperature=config.training.temperature if config.ranked_by == "both" else None,
     )
     # Every text finds as many documents, all where there are fewer than were asked for.
-    documents = found.documents.vectors(np.arange(len(found.documents)))
-    ranked = np.array(found.ranked, np.int64)
+    documents = rankings.documents.vectors(np.arange(len(rankings.documents)))
+    ranked = np.array(rankings.ranked, np.int64)
     if config.ranked_by == "teacher":
         return Targets(vectors, documents, ranked)
-    return Targets(vectors, documents, ranked, np.array(found.shares, np.float32))
+    return Targets(vectors, documents, ranked, np.array(rankings.shares, np.float32))
 
 
 def _plain(config: StudentAdaptationConfig) -> dict[str, Any]:

@@ -117,15 +117,17 @@ def quantise_vocabulary(
     counts = torch.ones(len(table))
     plain = {"return_attention_mask": False, "return_token_type_ids": False}
     for start in range(0, len(texts), _CHUNK):
-        found = student.tokenizer(list(texts[start : start + _CHUNK]), **plain)["input_ids"]
-        ids = np.fromiter(chain.from_iterable(found), np.int64)
+        token_ids = student.tokenizer(list(texts[start : start + _CHUNK]), **plain)["input_ids"]
+        ids = np.fromiter(chain.from_iterable(token_ids), np.int64)
         counts += torch.from_numpy(np.bincount(ids, minlength=len(table)))
     weights = counts**_POWER
     generator = torch.Generator().manual_seed(seed)
     parts = (table[:, start : start + size] for start in range(0, table.shape[1], size))
-    found = [_k_means(part, weights, generator) for part in parts]
-    codes = torch.stack([codes for codes, _ in found], dim=1)
-    embedding = ProductQuantizedEmbedding(codes, torch.cat([centroids for _, centroids in found]))
+    clusters = [_k_means(part, weights, generator) for part in parts]
+    codes = torch.stack([codes for codes, _ in clusters], dim=1)
+    embedding = ProductQuantizedEmbedding(
+        codes, torch.cat([centroids for _, centroids in clusters])
+    )
     student.backbone.set_input_embeddings(embedding)
     student.backbone.config.vocabulary_subvector = size
 

@@ -122,8 +122,8 @@ def widen_feed_forward(
 
 def _feed_forward(backbone: Any, layer: int) -> tuple[nn.Linear, nn.Linear]:
     """What writes the intermediate units of a layer, and what reads them."""
-    found = backbone.encoder.layer[layer]
-    return found.intermediate.dense, found.output.dense
+    block = backbone.encoder.layer[layer]
+    return block.intermediate.dense, block.output.dense
 
 
 def _kept_units(
@@ -155,8 +155,8 @@ def _by_importance(source: dict[str, torch.Tensor], layer: str) -> torch.Tensor:
 
 
 def _weight(source: dict[str, torch.Tensor], name: str) -> torch.Tensor:
-    (found,) = (value for key, value in source.items() if f"{name}.weight" in key)
-    return found.float()
+    (weight,) = (value for key, value in source.items() if f"{name}.weight" in key)
+    return weight.float()
 
 
 def identity_head(head: nn.Sequential, dimensions: torch.Tensor) -> None:

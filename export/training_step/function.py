@@ -146,9 +146,9 @@ def _adamw(name: str, gradient: torch.Tensor, given: TorchTensors) -> dict[str, 
     second = beta2 * given[f"second_moment.{name}"] + (1.0 - beta2) * gradient * gradient
     size = given["learning_rate"] / (1.0 - torch.pow(beta1, step))
     root = torch.sqrt(second) / torch.sqrt(1.0 - torch.pow(beta2, step))
-    kept = given[f"online.{name}"] * (1.0 - given["learning_rate"] * given["weight_decay"])
+    decayed = given[f"online.{name}"] * (1.0 - given["learning_rate"] * given["weight_decay"])
     return {
-        f"next.online.{name}": kept - size * first / (root + given["epsilon"]),
+        f"next.online.{name}": decayed - size * first / (root + given["epsilon"]),
         f"next.first_moment.{name}": first,
         f"next.second_moment.{name}": second,
     }

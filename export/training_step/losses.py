@@ -36,8 +36,8 @@ def ranking_loss(
     """
     documents = prototypes.transpose(1, 2)  # (batch, dim, number)
     wanted = torch.log_softmax(target[:, None] @ documents / temperature, -1)  # (batch, 1, number)
-    found = torch.log_softmax(online.transpose(0, 1) @ documents / temperature, -1)
-    return (wanted.exp() * (wanted - found)).sum(-1).mean()  # over (batch, views)
+    predicted = torch.log_softmax(online.transpose(0, 1) @ documents / temperature, -1)
+    return (wanted.exp() * (wanted - predicted)).sum(-1).mean()  # over (batch, views)
 
 
 def anchor_loss(vectors: torch.Tensor, anchor: torch.Tensor) -> torch.Tensor:

@@ -90,24 +90,24 @@ class EncoderShape:
 
 def _head_activations(head: nn.Sequential | None) -> tuple[str, ...]:
     """The activation that follows each linear layer of ``head``, ``""`` where none does."""
-    found: list[str] = []
+    activations: list[str] = []
     for module in head or ():
         if isinstance(module, nn.Linear):
-            found.append("")
-        elif type(module) in _HEAD_ACTIVATIONS and found and not found[-1]:
-            found[-1] = _HEAD_ACTIVATIONS[type(module)]
+            activations.append("")
+        elif type(module) in _HEAD_ACTIVATIONS and activations and not activations[-1]:
+            activations[-1] = _HEAD_ACTIVATIONS[type(module)]
         elif not isinstance(module, nn.Identity | nn.Dropout):
             raise UnknownModelError(
                 f"the head holds a {type(module).__name__} where a training step does not take "
                 "one; expected Linear layers with at most one activation after each"
             )
-    return tuple(found)
+    return tuple(activations)
 
 
 def student_parameters(student: SentenceEncoder) -> dict[str, nn.Parameter]:
     """The student's own parameters (not copies) by the names the step uses."""
     embeddings = student.backbone.embeddings
-    found: dict[str, nn.Parameter] = {
+    parameters: dict[str, nn.Parameter] = {
         "embeddings.word": embeddings.word_embeddings.weight,
         "embeddings.position": embeddings.position_embeddings.weight,
         "embeddings.token_type": embeddings.token_type_embeddings.weight,
@@ -117,8 +117,8 @@ def student_parameters(student: SentenceEncoder) -> dict[str, nn.Parameter]:
         modules[f"layers.{number}.attention_norm"] = layer.attention.output.LayerNorm
         modules[f"layers.{number}.norm"] = layer.output.LayerNorm
     for name, module in modules.items():
-        found[f"{name}.weight"], found[f"{name}.bias"] = module.weight, module.bias
-    return found
+        parameters[f"{name}.weight"], parameters[f"{name}.bias"] = module.weight, module.bias
+    return parameters
 
 
 def encode(
@@ -172,9 +172,9 @@ def _rows(tensors: TorchTensors, name: str, numbers: torch.Tensor) -> torch.Tens
     if codes is not None:
         offsets = torch.arange(codes.shape[1], device=codes.device) * CENTROIDS
         numbers = functional.embedding(numbers, codes).to(torch.int64) + offsets
-    found = functional.embedding(numbers, rows).to(torch.float32)
-    found = found * functional.embedding(numbers, scales)
-    return found if codes is None else found.flatten(-2)
+    rows_of_values = functional.embedding(numbers, rows).to(torch.float32)
+    rows_of_values = rows_of_values * functional.embedding(numbers, scales)
+    return rows_of_values if codes is None else rows_of_values.flatten(-2)
 
 
 def _layer(

@@ -193,9 +193,9 @@ def _check_belongs(bundle: Bundle, step: TrainingStep) -> None:
     model = onnx.load_from_string(step.model)
     properties = {entry.key: entry.value for entry in model.metadata_props}
     description = json.loads(properties[METADATA_KEY])
-    found, wanted = description["space_id"], bundle.manifest.space.id
-    if found != wanted:
-        raise SpaceMismatchError.between("the training step", found, str(bundle.path), wanted)
+    space_id, wanted = description["space_id"], bundle.manifest.space.id
+    if space_id != wanted:
+        raise SpaceMismatchError.between("the training step", space_id, str(bundle.path), wanted)
     if description["encoder_sha256"] != bundle.manifest.files[ENCODER_FILE].sha256:
         raise InvalidInputError(
             f"the training step belongs to the encoder.onnx {description['encoder_sha256']}, "
