@@ -254,8 +254,8 @@ def _config_of(
     if (known is None and "bundle" not in start.space) or "adaptation" in start.space:
         origin = "was adapted" if "adaptation" in start.space else "was not distilled"
         raise InvalidInputError(
-            f"the student to go on from {origin}; expected one as distill() saved it, or one of its "
-            "bundle"
+            f"the student to go on from {origin}; expected one as distill() saved it, or one out "
+            "of its bundle"
         )
     if known is None:
         config = StudentConfig(str(student_shape(start, teacher)), max_length=start.max_length)
