@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, get_args, get_origin
 
 from pocketquery.sdk.commands import Parsed, add_action, add_command
@@ -204,6 +205,8 @@ def _add(target: Any, one: _Named) -> None:
     elif kind in (int, float) and rule is not None:
         more["type"] = Parsed(rule, kind)
         more["metavar"] = option.metavar or ("N" if kind is int else "X")
+    elif kind is Path:
+        more["type"] = Path
     if option.repeated:
         more["action"] = "append"
     elif setting.item_type is not None and option.parse is None:

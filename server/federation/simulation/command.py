@@ -5,14 +5,17 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pocketquery.sdk.commands import add_command, add_public_key, chosen_public_key
+from pocketquery.sdk.commands import add_command, chosen_public_key
 from pocketquery.sdk.errors import MissingExtraError
+from pocketquery.sdk.settings.command_line import add_options, read_options
 
 if TYPE_CHECKING:
-    from pocketquery.server.federation.simulation.files import SimulationFiles
+    from pocketquery.server.federation.rounds.options import Option as RoundOption
 
 __all__ = ["simulate"]
 
@@ -42,7 +45,16 @@ experimental: no outside cryptographer has reviewed them.
 
 
 def simulate(subparsers: Any) -> None:
-    """Add the sub-command to the shell's parsers."""
+    """Add the sub-command to the shell's parsers.
+
+    Raises:
+        MissingExtraError: Flower is not installed.
+    """
+    try:
+        from pocketquery.server.federation.rounds.options import OPTIONS
+        from pocketquery.server.federation.simulation.options import SimulateOptions
+    except ImportError as error:
+        raise MissingExtraError.of(error.name or "flwr", "federation") from error
     parser = add_command(
         subparsers,
         "simulate",
@@ -50,92 +62,31 @@ def simulate(subparsers: Any) -> None:
         _EPILOG,
         _run,
     )
-    add = parser.add_argument
-    add(
-        "--bundle",
-        required=True,
-        metavar="PATH",
-        help="what the devices have, with a training step",
-    )
-    add_public_key(parser)
-    add("--index", required=True, metavar="FOLDER", help="the index that the devices search")
-    whose = parser.add_mutually_exclusive_group(required=True)
-    whose.add_argument("--clients", metavar="FILE", help="users and their queries, JSON Lines")
-    whose.add_argument("--queries", metavar="FILE", help="queries (tsv or JSON Lines) to deal out")
-    add(
-        "--users",
-        type=int,
-        default=1000,
-        metavar="N",
-        help="users to deal --queries to (default: 1000)",
-    )
-    add(
-        "--queries-each",
-        type=int,
-        default=40,
-        metavar="N",
-        help="queries of each of them (default: 40)",
-    )
-    add(
-        "--any-offer",
-        action="store_true",
-        help="devices accept what real ones decline: few steps, few queries, no clipping",
-    )
-    add("--gate-queries", metavar="FILE", help="held-out queries for the acceptance gate")
-    add("--gate-qrels", metavar="FILE", help="their judgements: query id, document id, grade")
-    add(
-        "--faults",
-        type=float,
-        default=0.0,
-        metavar="SHARE",
-        help="of devices that die, lag or repeat",
-    )
-    add(
-        "--signing-key",
-        metavar="FILE",
-        help="Ed25519 private key of the releases: PEM or 64 digits",
-    )
-    add(
-        "--roll-out",
-        type=float,
-        default=1.0,
-        metavar="SHARE",
-        help="of the devices that search with a new release at first; needs --signing-key",
-    )
-    add("--output", default="simulation", metavar="FOLDER", help="default: simulation")
-    add("--json", action="store_true", help="print the result as one JSON object")
-    _add_options(parser)
+    add_options(parser, SimulateOptions)
+    _add_rounds(parser, OPTIONS)
 
 
 _DEPLOYED = ("gateways",)  # what has no meaning where devices are simulated
 
 
-def _add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of rounds.
-
-    Raises:
-        MissingExtraError: Flower is not installed.
-    """
-    try:
-        from pocketquery.server.federation.rounds.options import OPTIONS
-    except ImportError as error:
-        raise MissingExtraError.of(error.name or "flwr", "federation") from error
+def _add_rounds(parser: argparse.ArgumentParser, options: Sequence[RoundOption]) -> None:
+    """The options of rounds."""
     group = parser.add_argument_group("rounds and training")
-    for one in OPTIONS:
+    for one in options:
         if one.name in _DEPLOYED:
             continue
         if isinstance(one.default, bool):
             name = f"--no-{one.name}"
             group.add_argument(name, dest=one.name, action="store_false", help=f"not: {one.help}")
         else:
-            said = f"{one.help} (default: {one.default})"
+            text = f"{one.help} (default: {one.default})"
             group.add_argument(
                 f"--{one.name}",
                 dest=one.name,
                 type=type(one.default),
                 default=one.default,
                 metavar=_METAVARS[type(one.default)],
-                help=said,
+                help=text,
             )
 
 
@@ -147,50 +98,31 @@ def _run(arguments: argparse.Namespace) -> int:
     from pocketquery.server.federation.report import summary, write_report
     from pocketquery.server.federation.rounds.options import FederationOptions
     from pocketquery.server.federation.simulation.enrolment import with_enrolment
+    from pocketquery.server.federation.simulation.options import SimulateOptions
     from pocketquery.server.federation.simulation.simulation import open_simulation, run_simulation
 
-    given = vars(arguments)
+    chosen, given = read_options(SimulateOptions, arguments), vars(arguments)
     if arguments.secure == "on":  # simulated devices are enrolled by a simulated authority
         given = with_enrolment(given, arguments.seed)
     options = FederationOptions.of(given)
-    output = Path(arguments.output)
-    limits = OfferLimits.none() if arguments.any_offer else OfferLimits()
+    output = Path(chosen.output)
+    files = replace(chosen.files, public_key=chosen_public_key(chosen.files))
     with open_simulation(
-        _files_of(arguments),
+        files,
         output,
         options,
-        faults=arguments.faults,
-        limits=limits,
-        signing_key=arguments.signing_key,
-        share=arguments.roll_out,
+        faults=chosen.faults,
+        limits=OfferLimits.none() if chosen.any_offer else OfferLimits(),
+        signing_key=chosen.signing_key,
+        share=chosen.roll_out,
     ) as simulation:
         print(simulation.description, file=sys.stderr, flush=True)
         try:
-            with LiveTable(finished_rounds(output), enabled=not arguments.json) as table:
+            with LiveTable(finished_rounds(output), enabled=not chosen.json) as table:
                 run_simulation(simulation, show=table.show)
         finally:  # also where the privacy budget is spent
             if rows := finished_rounds(output):
                 write_report(output / "report.html", rows, simulation.description, options)
-    found = summary(rows) | {"output": str(output)}
-    print(json.dumps(found) if arguments.json else f"\nOpen {output / 'report.html'}")
+    result = summary(rows) | {"output": str(output)}
+    print(json.dumps(result) if chosen.json else f"\nOpen {output / 'report.html'}")
     return 0
-
-
-def _files_of(arguments: argparse.Namespace) -> SimulationFiles:
-    from pocketquery.server.federation.simulation.files import SimulationFiles
-
-    def path(name: str) -> Path | None:
-        given = getattr(arguments, name)
-        return None if given is None else Path(given)
-
-    return SimulationFiles(
-        bundle=arguments.bundle,
-        public_key=chosen_public_key(arguments),
-        index=Path(arguments.index),
-        clients=path("clients"),
-        queries=path("queries"),
-        users=arguments.users,
-        queries_each=arguments.queries_each,
-        gate_queries=path("gate_queries"),
-        gate_qrels=path("gate_qrels"),
-    )

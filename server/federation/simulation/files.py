@@ -8,12 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.encoder import Encoder
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.files import sha256_file
 from pocketquery.sdk.index.index import Index
+from pocketquery.sdk.settings.common import PublicKey
+from pocketquery.sdk.settings.declaration import Option, Settings
+from pocketquery.sdk.validation import whole
 from pocketquery.server.corpus import read_judgements, read_queries
 from pocketquery.server.federation.releases.gate import GateCollection
 from pocketquery.server.federation.releases.gate_data import judged_by_people, judged_by_shipped
@@ -34,40 +38,38 @@ class Users:
 
 
 @dataclass(frozen=True)
-class SimulationFiles:
-    """Where everything lies.
-
-    Attributes:
-        bundle: what the devices have, with a training step: a path, or an installed one's name.
-        index: what they search.
-        clients: users and their queries as JSON Lines, or None for
-        queries: queries that are dealt to synthetic users, every tenth held out.
-        users: how many of those there are.
-        queries_each: how many queries each of them gets.
-        gate_queries: held-out queries; None for those held out of ``queries``.
-        gate_qrels: their judgements; None for what the shipped encoder finds.
-        public_key: where given, the bundle must be signed by its private half.
+class SimulationFiles(Settings):
+    """The files that a simulation reads, and how queries are dealt to users.
 
     Raises:
         InvalidInputError: not one of ``clients`` and ``queries``, judgements without queries, or
             nothing to hold out.
     """
 
-    bundle: Path | str
-    index: Path
-    clients: Path | None = None
-    queries: Path | None = None
-    users: int = 1000
-    queries_each: int = 40
-    gate_queries: Path | None = None
-    gate_qrels: Path | None = None
-    public_key: str | None = None
+    bundle: Annotated[Path | str, "what the devices have, with a training step", Option("PATH")]
+    index: Annotated[Path, "the index that the devices search", Option("FOLDER")]
+    clients: Annotated[
+        Path | None, "users and their queries, JSON Lines", Option("FILE", either="whose")
+    ] = None
+    queries: Annotated[
+        Path | None, "queries (tsv or JSON Lines) to deal out", Option("FILE", either="whose")
+    ] = None
+    users: Annotated[int, whole(), "users to deal --queries to"] = 1000
+    queries_each: Annotated[int, whole(), "queries of each of them"] = 40
+    gate_queries: Annotated[
+        Path | None, "held-out queries for the acceptance gate", Option("FILE")
+    ] = None
+    gate_qrels: Annotated[
+        Path | None, "their judgements: query id, document id, grade", Option("FILE")
+    ] = None
+    public_key: PublicKey = None
 
     def open_bundle(self) -> Bundle:
         """The bundle. Raises as :meth:`pocketquery.sdk.bundle.bundle.Bundle.open`."""
         return Bundle.open(self.bundle, public_key=self.public_key)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if (self.clients is None) == (self.queries is None):
             raise InvalidInputError(
                 "which queries the users have is not clear; give clients or queries"
