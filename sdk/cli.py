@@ -14,7 +14,7 @@ import io
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import EntryPoint, entry_points, version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -28,6 +28,7 @@ from pocketquery.sdk.errors import (
     WriteError,
 )
 from pocketquery.sdk.plain_files import is_private, local_places
+from pocketquery.sdk.validation import nearest
 
 if TYPE_CHECKING:
     from pocketquery.sdk.commands import Subparsers
@@ -128,13 +129,6 @@ def _sources(options: argparse.Namespace) -> Iterator[str]:
                     yield from glob.glob(place, recursive=True) if is_pattern else [place]  # noqa: PTH207
 
 
-def _nearest(word: str, known: Iterable[str]) -> str | None:
-    """The one of ``known`` that was probably meant."""
-    from difflib import get_close_matches  # only whoever mistypes pays for it
-
-    return next(iter(get_close_matches(word, known, 1)), None)
-
-
 def _commands() -> dict[str, EntryPoint]:
     order = {name: rank for rank, name in enumerate(SUMMARIES)}
     points = sorted(entry_points(group=_GROUP), key=lambda p: (order.get(p.name, len(order)), p))
@@ -150,7 +144,7 @@ def _check_command(arguments: Sequence[str], commands: dict[str, EntryPoint]) ->
             f'the command "{arguments[0]}" is in research/, which is not installed; run pip '
             "install -e ./research in a checkout of pocketquery"
         )
-    near = _nearest(arguments[0], commands)
+    near = nearest(arguments[0], commands)
     meant = f'; did you mean "{near}"?' if near else f"; there are {', '.join(commands)}."
     raise InvalidInputError(f'there is no command "{arguments[0]}"{meant} See pocketquery --help')
 
@@ -207,7 +201,7 @@ class _Parser(argparse.ArgumentParser):
         known = self._option_string_actions
         if any(option.startswith(name) for option in known):
             return
-        near = _nearest(name, known)
+        near = nearest(name, known)
         self.error(f"there is no option {name}{f'; did you mean {near}?' if near else ''}")
 
     def _refuse(self, options: argparse.Namespace, rest: Sequence[str]) -> NoReturn:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from pocketquery.sdk.errors import InvalidInputError, PocketQueryError
@@ -32,6 +32,7 @@ __all__ = [
     "check",
     "check_count",
     "check_fields",
+    "nearest",
     "check_text",
     "check_texts",
     "number",
@@ -187,6 +188,13 @@ def check_texts(texts: Any) -> list[str]:
             f"sentences is a {type(texts).__name__}, expected a str or a list of str"
         )
     return [check_text(text, f"sentences[{index}]") for index, text in enumerate(texts)]
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The one of ``known`` that was probably meant."""
+    from difflib import get_close_matches  # only whoever mistypes pays for it
+
+    return next(iter(get_close_matches(word, list(known), 1)), None)
 
 
 def _as_int(value: object) -> int | None:

@@ -7,8 +7,8 @@
         schedule: Annotated[Literal["linear", "constant"], "of the learning rate"] = "linear"
 
 Constructing one checks every field: ``steps is 0, expected a whole number from 1``. Without a rule
-the type is the rule. :func:`from_json`, :func:`as_json` and :func:`read_toml` read and write the
-same fields, and :mod:`pocketquery.sdk.settings.command_line` makes a command's options of them.
+the type is the rule. :func:`from_json` and :func:`as_json` read and write the same fields, of JSON
+and of TOML, and :mod:`pocketquery.sdk.settings.command_line` makes a command's options of them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from typing import (
 )
 
 from pocketquery.sdk.errors import InvalidInputError, PocketQueryError
-from pocketquery.sdk.validation import Rule, check, number, one_of, optional, whole
+from pocketquery.sdk.validation import Rule, check, nearest, number, one_of, optional, whole
 
 __all__ = [
     "Declared",
@@ -42,8 +42,6 @@ __all__ = [
     "check_record",
     "declared",
     "from_json",
-    "nearest",
-    "read_toml",
     "toml_values",
 ]
 
@@ -257,15 +255,6 @@ def _names(names: Any) -> str:
     return ", ".join(name.replace("_", "-") for name in names)
 
 
-def read_toml(cls: type[Record], path: Path | str) -> Record:
-    """The settings in a TOML file; as :func:`from_json`, and names may have hyphens.
-
-    Raises:
-        InvalidInputError: it cannot be read, or as :func:`from_json`.
-    """
-    return from_json(cls, toml_values(path), str(path))
-
-
 def toml_values(path: Path | str) -> dict[str, Any]:
     """What a TOML file holds.
 
@@ -276,10 +265,3 @@ def toml_values(path: Path | str) -> dict[str, Any]:
         return tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError) as problem:
         raise InvalidInputError(f"{path} cannot be read as TOML: {problem}") from problem
-
-
-def nearest(word: str, known: Any) -> str | None:
-    """The one of ``known`` that was probably meant."""
-    from difflib import get_close_matches  # only whoever mistypes pays for it
-
-    return next(iter(get_close_matches(word, list(known), 1)), None)

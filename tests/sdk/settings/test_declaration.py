@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import pytest
 
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
-from pocketquery.sdk.settings.declaration import Settings, as_json, from_json, read_toml
+from pocketquery.sdk.settings.declaration import Settings, as_json, from_json, toml_values
 from pocketquery.sdk.validation import number, whole
 
 
@@ -97,8 +97,10 @@ def test_json_that_is_wrong_says_where(values: object, message: str) -> None:
 def test_a_toml_file_has_the_same_settings(tmp_path: Path) -> None:
     file = tmp_path / "run.toml"
     file.write_text('output = "o"\nlayers = [1, 2]\n[training]\nsteps = 3\n')
-    assert read_toml(Run, file) == Run(Path("o"), layers=(1, 2), training=Training(steps=3))
+    assert from_json(Run, toml_values(file), str(file)) == Run(
+        Path("o"), layers=(1, 2), training=Training(steps=3)
+    )
     file.write_text("output =")
     for broken in (file, tmp_path / "missing.toml"):
         with pytest.raises(InvalidInputError, match=f"{broken.name} cannot be read as TOML"):
-            read_toml(Run, broken)
+            toml_values(broken)

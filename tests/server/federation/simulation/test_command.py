@@ -224,11 +224,9 @@ def test_offers_that_every_device_declines_are_refused_at_once(
 @pytest.mark.parametrize(
     ("extra", "users", "said"),
     [
-        (["--faults", "1.5"], None, "share of faults is 1.5"),
         (["--rounds", "0"], None, "at least one round"),
         ([], ["--clients", "clients"], "--gate-queries"),
         (["--gate-qrels", "qrels"], None, "--gate-queries"),
-        (["--users", "0"], None, "at least one of each"),
     ],
 )
 def test_what_does_not_fit_together_is_refused(
