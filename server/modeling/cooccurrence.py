@@ -103,8 +103,8 @@ def _factorised(matrix: csr_matrix, width: int, seed: int) -> Floats:
         basis, _ = np.linalg.qr(matrix.T @ basis)
     basis, _ = np.linalg.qr(matrix @ basis)
     rotation, values, _ = np.linalg.svd((matrix.T @ basis).T, full_matrices=False)
-    found: Floats = (basis @ rotation)[:, :width] * np.sqrt(values[:width])
-    return found.astype(np.float32)
+    factors: Floats = (basis @ rotation)[:, :width] * np.sqrt(values[:width])
+    return factors.astype(np.float32)
 
 
 def begin_with_cooccurrence(

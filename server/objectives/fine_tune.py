@@ -148,13 +148,13 @@ class FineTune(Objective[Triple]):
     def loss(self, encoder: SentenceEncoder, batch: Batch) -> LossParts:
         queries = encoder(batch["query_ids"], batch["query_mask"])  # (n, dim), unit rows
         passages = encoder(batch["passage_ids"], batch["passage_mask"])  # (passages, dim)
-        found = cosines(queries, passages)  # (n, passages)
-        scores = found / self.config.temperature
+        similarities = cosines(queries, passages)  # (n, passages)
+        scores = similarities / self.config.temperature
         if self.config.loss == "ranknet":
             loss = pairwise_loss(scores, batch["positives"], batch["negatives"])
         else:
             loss = passage_cross_entropy(scores, batch["positives"], batch["answers"])
-        return LossParts(loss, {self.config.loss: loss}, _figures(found.detach(), batch))
+        return LossParts(loss, {self.config.loss: loss}, _figures(similarities.detach(), batch))
 
 
 @torch.no_grad()

@@ -150,8 +150,8 @@ def draw_example(
     any_pair = config.variant == "no_lcs"
     if len(texts) == 2:
         filtered = document and group.title and not any_pair
-        kept = not filtered or _shares_enough(texts[0], texts[1])
-        return GurExample(texts[0], texts[1], group.id) if kept else None
+        passes = not filtered or _shares_enough(texts[0], texts[1])
+        return GurExample(texts[0], texts[1], group.id) if passes else None
     for _ in range(1 if any_pair else _TRIES):
         first, second = _candidate(group, rng)
         if any_pair or _shares_enough(first, second):
@@ -181,9 +181,9 @@ def false_negatives(pairs: Sequence[GurExample]) -> torch.Tensor:
     firsts, seconds = [pair.first for pair in pairs], [pair.second for pair in pairs]
     documents = [pair.document for pair in pairs]
     crossed = same_text_mask(firsts, seconds)
-    found = same_mask(documents, documents) | crossed | crossed.T
-    found |= same_text_mask(firsts, firsts) | same_text_mask(seconds, seconds)
-    return found.fill_diagonal_(False)
+    dropped = same_mask(documents, documents) | crossed | crossed.T
+    dropped |= same_text_mask(firsts, firsts) | same_text_mask(seconds, seconds)
+    return dropped.fill_diagonal_(False)
 
 
 def gur_contrast(
@@ -329,8 +329,8 @@ class Gur(Objective[GurExample]):
         if self.decoder is not None:
             written = self.decoder(batch["inputs"], states, batch["attention_mask"], encoder)
             scored = partial(self.decoder.cross_entropy, encoder=encoder)
-            found = masked_cross_entropy(written, batch["labels"], scored)
-            parts["lm"], stats["lm_accuracy"] = found
+            loss_and_accuracy = masked_cross_entropy(written, batch["labels"], scored)
+            parts["lm"], stats["lm_accuracy"] = loss_and_accuracy
             total = total + parts["lm"]
         if self.projector is not None:
             pairs = len(batch["dropped"])

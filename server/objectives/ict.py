@@ -79,8 +79,8 @@ class Ict(Objective[Cloze]):
         if len(body) < 2:
             return None
         place = rng.randrange(len(body))
-        kept = rng.random() < self.config.keep_prob
-        block = body if kept else body[:place] + body[place + 1 :]
+        stays = rng.random() < self.config.keep_prob
+        block = body if stays else body[:place] + body[place + 1 :]
         return Cloze(group.id, body[place], " ".join([*titles, *block]), "".join(titles))
 
     def collate(self, examples: Sequence[Cloze], rng: np.random.Generator) -> Batch:

@@ -1,4 +1,4 @@
-"""What every pretraining objective offers the loop.
+"""The interface between objectives and the pretraining loop.
 
 The mathematics of an objective is a pure function of tensors in its own file; around it stands one
 :class:`Objective`, which draws examples, collates them, and holds what is trained beside the
@@ -161,7 +161,7 @@ def tokenize(
         texts: n of them.
         max_length: specials included.
     """
-    found = tokenizer(
+    encoded = tokenizer(
         list(texts),
         padding=True,
         truncation=True,
@@ -169,13 +169,13 @@ def tokenize(
         return_tensors="pt",
         return_token_type_ids=False,
     )
-    return found["input_ids"], found["attention_mask"]
+    return encoded["input_ids"], encoded["attention_mask"]
 
 
 def surrounding_specials(tokenizer: Any) -> tuple[list[int], list[int]]:
     """Ids of the special tokens that a tokenizer puts before and after a text."""
-    found = tokenizer("a", return_special_tokens_mask=True)
-    ids, special = found["input_ids"], found["special_tokens_mask"]
+    encoded = tokenizer("a", return_special_tokens_mask=True)
+    ids, special = encoded["input_ids"], encoded["special_tokens_mask"]
     inner = [place for place, flag in enumerate(special) if not flag]
     return ids[: inner[0]], ids[inner[-1] + 1 :]
 

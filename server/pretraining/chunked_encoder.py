@@ -63,12 +63,12 @@ class ChunkedEncoder(SentenceEncoder):
         """The pooled states, float (batch, hidden_size), in the order of the rows."""
         lengths = attention_mask.sum(dim=1)
         order = lengths.argsort(stable=True)
-        found = []
+        chunks = []
         for rows in order.split(self.rows):  # type: ignore[no-untyped-call]
             longest = int(lengths[rows[-1]])
             ids, mask = input_ids[rows, :longest], attention_mask[rows, :longest]
-            found.append(self._run(self._pooled, ids, mask))
-        return torch.cat(found)[order.argsort()]
+            chunks.append(self._run(self._pooled, ids, mask))
+        return torch.cat(chunks)[order.argsort()]
 
     def _states(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         return super().states(input_ids, attention_mask)
@@ -79,5 +79,5 @@ class ChunkedEncoder(SentenceEncoder):
     def _run(self, encode: EncodeBatch, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         if not (self.twice and torch.is_grad_enabled()):
             return encode(ids, mask)
-        found: torch.Tensor = checkpoint(encode, ids, mask, use_reentrant=False)
-        return found
+        encoded: torch.Tensor = checkpoint(encode, ids, mask, use_reentrant=False)
+        return encoded

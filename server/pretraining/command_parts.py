@@ -1,4 +1,4 @@
-"""What ``pocketquery pretrain`` is told, as sources, an encoder and parts."""
+"""Sources, an encoder and parts from the arguments of ``pocketquery pretrain``."""
 
 from __future__ import annotations
 
@@ -199,8 +199,8 @@ def _kept(work: Path, name: str, made_of: Mapping[str, Any]) -> Path:
     A run that goes on finds it again. One with other texts or settings makes its own beside it, and
     does not take from the first what that could not make again to the same bits elsewhere.
     """
-    said = json.dumps(made_of, sort_keys=True)
-    return work / name.format(sha256_bytes(said.encode())[:32])
+    described = json.dumps(made_of, sort_keys=True)
+    return work / name.format(sha256_bytes(described.encode())[:32])
 
 
 def _tokenizer(options: EncoderOptions, sources: Sequence[Source], work: Path, seed: int) -> Any:

@@ -1,4 +1,4 @@
-"""Looking at the geometry while a run goes on, and ending one that collapses."""
+"""Measure the geometry of held-out vectors during a run, and end a run that collapses."""
 
 from __future__ import annotations
 
@@ -81,7 +81,9 @@ def _diagnosis(encoder: SentenceEncoder, held_out: HeldOut, look: Project) -> Di
     names = np.array(held_out.languages or [""] * len(held_out))
     rows = {str(name): np.flatnonzero(names == name) for name in np.unique(names)}
     relations = _of_partners(encoder, held_out, look, vectors, rows)
-    spoken = {name: vectors[found] for name, found in rows.items() if name and len(found) >= _LEAST}
+    spoken = {
+        name: vectors[places] for name, places in rows.items() if name and len(places) >= _LEAST
+    }
     if len(spoken) > 1:
         relations["lang_probe"] = language_probe(spoken)
     return Diagnosis(measure_geometry(vectors), relations)
@@ -100,22 +102,22 @@ def _of_partners(
         return {}
     theirs = np.zeros_like(vectors)
     theirs[paired] = _vectors(encoder, [held_out.partners[row] for row in paired.tolist()], look)
-    within = [np.intersect1d(paired, found) for found in rows.values()]
+    within = [np.intersect1d(paired, spoken) for spoken in rows.values()]
     recalls = [partner_recall(vectors[a], theirs[a]) for a in within if len(a) >= _LEAST]
-    found = {"alignment": alignment(vectors[paired], theirs[paired])}
-    return found | ({"partner_recall@10": float(np.mean(recalls))} if recalls else {})
+    figures = {"alignment": alignment(vectors[paired], theirs[paired])}
+    return figures | ({"partner_recall@10": float(np.mean(recalls))} if recalls else {})
 
 
 @torch.no_grad()
 def _vectors(encoder: SentenceEncoder, texts: Sequence[str], look: Project) -> Floats:
     """Texts of like length together, the rows in the order of the texts."""
-    found = []
+    batches = []
     order = sorted(range(len(texts)), key=lambda row: len(texts[row]))
     for start in range(0, len(order), _BATCH):
         batch = [texts[row] for row in order[start : start + _BATCH]]
         ids, mask = tokenize(encoder.tokenizer, batch, encoder.max_length)
-        found.append(look(encoder, ids.to(encoder.device), mask.to(encoder.device)).float().cpu())
-    vectors: Floats = torch.cat(found).numpy()[np.argsort(order)]
+        batches.append(look(encoder, ids.to(encoder.device), mask.to(encoder.device)).float().cpu())
+    vectors: Floats = torch.cat(batches).numpy()[np.argsort(order)]
     return vectors
 
 

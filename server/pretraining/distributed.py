@@ -145,11 +145,11 @@ def _on_processor(module: nn.Module) -> dict[str, Any]:
 def _buckets(parameters: Sequence[nn.Parameter]) -> list[list[nn.Parameter]]:
     """Parameters in their order, in lists of one type and of about ``_BUCKET`` numbers."""
     buckets: list[list[nn.Parameter]] = []
-    left = 0
+    room = 0
     for parameter in parameters:
-        if not buckets or left < parameter.numel() or buckets[-1][0].dtype != parameter.dtype:
+        if not buckets or room < parameter.numel() or buckets[-1][0].dtype != parameter.dtype:
             buckets.append([])
-            left = _BUCKET
+            room = _BUCKET
         buckets[-1].append(parameter)
-        left -= parameter.numel()
+        room -= parameter.numel()
     return buckets

@@ -57,7 +57,7 @@ def gradient_norms(
     norms = {}
     for name, loss in losses.items():
         if states and loss.requires_grad:
-            found = torch.autograd.grad(loss, states, retain_graph=True, allow_unused=True)
-            squares = [float(one.float().square().sum()) for one in found if one is not None]
+            gradients = torch.autograd.grad(loss, states, retain_graph=True, allow_unused=True)
+            squares = [float(one.float().square().sum()) for one in gradients if one is not None]
             norms[name] = sum(squares) ** 0.5
     return norms

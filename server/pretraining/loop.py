@@ -278,8 +278,8 @@ def _factor(part: Part, config: PretrainingConfig) -> float:
     return (part.weight if config.mixture == "sum" else 1.0) / config.accumulate
 
 
-def _figures(part: Part, found: LossParts) -> dict[str, torch.Tensor | float]:
-    return _named(part, {**found.parts, **found.stats})
+def _figures(part: Part, loss: LossParts) -> dict[str, torch.Tensor | float]:
+    return _named(part, {**loss.parts, **loss.stats})
 
 
 def _named(part: Part, values: Mapping[str, Value]) -> dict[str, Value]:
@@ -316,14 +316,14 @@ def _geometry(
     figures: Mapping[str, float],
 ) -> dict[str, Any]:
     """What the vectors look like, and all that is alarming, also in the last logged figures."""
-    found = diagnose(encoder, held_out, parts)
-    told: list[str] = []
+    diagnoses = diagnose(encoder, held_out, parts)
+    own_alarms: list[str] = []
     for part in parts:
         prefix = f"{part.objective.name}/"
         own = {n.removeprefix(prefix): v for n, v in figures.items() if n.startswith(prefix)}
-        told += [f"{part.objective.name}.{name}" for name in part.objective.alarms(own)]
-    alarms = watch.alarms(found, told, counts=step > 0)
-    return {"geometry": {view: one.figures() for view, one in found.items()}, "alarms": alarms}
+        own_alarms += [f"{part.objective.name}.{name}" for name in part.objective.alarms(own)]
+    alarms = watch.alarms(diagnoses, own_alarms, counts=step > 0)
+    return {"geometry": {view: one.figures() for view, one in diagnoses.items()}, "alarms": alarms}
 
 
 def _log(run: Path | None, processes: Processes, step: int, row: Mapping[str, Any]) -> None:

@@ -185,10 +185,10 @@ def _real_tokens(batch: Batch) -> int:
 
 def left_out_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
     """What the log of a run says of the languages it left out, by objective; groups of each."""
-    found: dict[str, dict[str, int]] = next(
+    left_out: dict[str, dict[str, int]] = next(
         (row["languages_left_out"] for row in rows if "languages_left_out" in row), {}
     )
-    return found
+    return left_out
 
 
 def name_left_out(left_out: Mapping[str, Mapping[str, int]]) -> str:

@@ -1,4 +1,4 @@
-"""A run as a page: its curves, its last figures, and what it was run with."""
+"""The report of a run as an HTML page: curves, last figures, settings."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ def write_run_report(path: Path, log: Path, settings: Mapping[str, Any]) -> None
     rows = read_log(log)
     last: dict[str, Any] = next((row for row in reversed(rows) if "loss" in row), {})
     alarms: list[str] = next((row["alarms"] for row in reversed(rows) if "alarms" in row), [])
-    said = f"Alarms of the last diagnosis: {', '.join(alarms)}." if alarms else ""
+    summary = f"Alarms of the last diagnosis: {', '.join(alarms)}." if alarms else ""
     left_out = left_out_of(rows)
     if left_out:
-        said += f" Languages left out of training, of too few texts: {name_left_out(left_out)}."
+        summary += f" Languages left out of training, of too few texts: {name_left_out(left_out)}."
     body = f"""{_curves(rows)}
 <h2>The last lines' means</h2>
 {settings_table(last)}
 <h2>Settings</h2>
 {settings_table(settings)}"""
-    lead = f"{last.get('step', 0)} steps. {said}"
+    lead = f"{last.get('step', 0)} steps. {summary}"
     write_atomic(path, page("pocketquery: pretraining", lead, body))
 
 

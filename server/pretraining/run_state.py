@@ -75,11 +75,11 @@ class RunState:
 
     def resume(self) -> int:
         """Load the checkpoint, if there is one, into all processes; returns the steps done."""
-        found = None
+        saved = None
         if self.run is not None and self.processes.first:
-            found = load_checkpoint(self.run / "checkpoint.pt", self.identity)
-            trim_log(self.run / "log.jsonl", found["step"] if found else -1)
-        state = self.processes.share(found)
+            saved = load_checkpoint(self.run / "checkpoint.pt", self.identity)
+            trim_log(self.run / "log.jsonl", saved["step"] if saved else -1)
+        state = self.processes.share(saved)
         if state is None:
             self.processes.share_weights([self.encoder, self.objectives])
             return 0

@@ -1,4 +1,4 @@
-"""What a group costs in tokens, told from its bytes."""
+"""How many tokens a group has, estimated from its bytes."""
 
 from __future__ import annotations
 

@@ -119,8 +119,8 @@ def _write(
     log = output / "pretraining.jsonl"
     write_atomic(log, (work / "log.jsonl").read_bytes())
     write_run_report(output / "pretraining.html", log, identity)
-    said = {"identity": identity, "languages_left_out": left_out_of(read_log(log))}
-    write_atomic(output / "pretraining.json", json.dumps(said, indent=1))
+    described = {"identity": identity, "languages_left_out": left_out_of(read_log(log))}
+    write_atomic(output / "pretraining.json", json.dumps(described, indent=1))
 
 
 def _saved(output: Path) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""What every training loop stands on: optimizer, learning-rate schedule, checkpoints, log."""
+"""What every training loop uses: optimizer, learning-rate schedule, checkpoints, log."""

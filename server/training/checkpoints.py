@@ -51,18 +51,18 @@ def load_checkpoint(path: Path, identity: Mapping[str, Any]) -> dict[str, Any] |
         return None
     try:
         saved = torch.load(path, map_location="cpu", weights_only=True)
-        found = json.loads(saved["identity"])
+        present = json.loads(saved["identity"])
     except Exception as error:
         raise CorruptArtifactError(
             f"{path} is not a readable checkpoint ({type(error).__name__}); delete it to start anew"
         ) from error
     expected = json.loads(json.dumps(identity))
-    if found != expected:
-        keys = sorted(found.keys() | expected.keys())
+    if present != expected:
+        keys = sorted(present.keys() | expected.keys())
         changes = ", ".join(
-            f"{key}: {found.get(key)!r} → {expected.get(key)!r}"
+            f"{key}: {present.get(key)!r} → {expected.get(key)!r}"
             for key in keys
-            if found.get(key) != expected.get(key)
+            if present.get(key) != expected.get(key)
         )
         raise ArtifactError(
             f"{path} belongs to another run ({changes}); run with the same settings and data to "

@@ -1,4 +1,4 @@
-"""What a training run says on its way: a line of JSON at a time, of means since the line before."""
+"""The log of a training run: lines of JSON, each with the means since the line before."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Meter:
     def add(self, values: Mapping[str, torch.Tensor | float]) -> None:
         """Take in figures of one batch."""
         for name, value in values.items():
-            kept = value.detach() if isinstance(value, torch.Tensor) else value
-            self._sums[name] = self._sums.get(name, 0.0) + kept
+            figure = value.detach() if isinstance(value, torch.Tensor) else value
+            self._sums[name] = self._sums.get(name, 0.0) + figure
             self._counts[name] = self._counts.get(name, 0) + 1
 
     def count(self, **totals: float) -> None:
@@ -69,8 +69,8 @@ def read_log(log: Path) -> list[dict[str, Any]]:
 def trim_log(log: Path, step: int) -> None:
     """Drop the lines after ``step``, which a run that resumes there will write again."""
     if log.exists():
-        kept = [row for row in read_log(log) if row["step"] <= step]
-        write_atomic(log, "".join(json.dumps(row) + "\n" for row in kept))
+        rows = [row for row in read_log(log) if row["step"] <= step]
+        write_atomic(log, "".join(json.dumps(row) + "\n" for row in rows))
 
 
 def _short(value: Any) -> Any:

@@ -43,14 +43,14 @@ class LearningRates(Protocol):
 
 def trained_parameters(modules: Iterable[nn.Module]) -> dict[str, nn.Parameter]:
     """Every parameter with a gradient, once, by a name that says where it was met first."""
-    found: dict[str, nn.Parameter] = {}
+    trained: dict[str, nn.Parameter] = {}
     seen: set[int] = set()
     for place, module in enumerate(modules):
         for name, parameter in module.named_parameters():
             if parameter.requires_grad and id(parameter) not in seen:
                 seen.add(id(parameter))
-                found[f"{place}.{name}"] = parameter
-    return found
+                trained[f"{place}.{name}"] = parameter
+    return trained
 
 
 def make_optimizer(

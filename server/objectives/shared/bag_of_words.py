@@ -142,9 +142,9 @@ def rare_recall(
     top = torch.zeros_like(present)
     top.scatter_(1, logits.topk(min(among, vocabulary), dim=1).indices, True)
     wanted = rare.values != absent  # (n, rarest)
-    found = top.gather(1, rare.indices) & wanted
+    recalled = top.gather(1, rare.indices) & wanted
     has = wanted.any(dim=1)
-    shares = found.sum(dim=1) / wanted.sum(dim=1).clamp(min=1)  # (n,)
+    shares = recalled.sum(dim=1) / wanted.sum(dim=1).clamp(min=1)  # (n,)
     return shares[has].sum() / has.sum().clamp(min=1)
 
 
@@ -170,14 +170,14 @@ def document_frequency(
     looked_at = 0
     for texts in spread_texts(source, most):
         looked_at += len(texts)
-        found = tokenizer(
+        encoded = tokenizer(
             texts,
             truncation=True,
             max_length=max_length,
             return_token_type_ids=False,
             return_attention_mask=False,
         )
-        for ids in found["input_ids"]:
+        for ids in encoded["input_ids"]:
             counts[np.unique(ids)] += 1
     counts[sorted(set(tokenizer.all_special_ids))] = 0
     return torch.from_numpy(counts), looked_at

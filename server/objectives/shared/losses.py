@@ -106,15 +106,15 @@ def in_batch_cross_entropy(
     Returns:
         Scalar in [0, inf); a row whose negatives are all left out counts 0.
     """
-    kept = scores
+    counted = scores
     if dropped is not None:
         own = torch.eye(len(scores), dtype=torch.bool, device=scores.device)
-        kept = scores.masked_fill(dropped & ~own, -torch.inf)
-    every = kept if negatives is None else torch.cat([kept, negatives], dim=1)  # (n, n + m)
+        counted = scores.masked_fill(dropped & ~own, -torch.inf)
+    every = counted if negatives is None else torch.cat([counted, negatives], dim=1)  # (n, n + m)
     rows = (every.logsumexp(dim=1) - scores.diagonal()).mean()
     if not symmetric:
         return rows
-    return (rows + (kept.logsumexp(dim=0) - scores.diagonal()).mean()) / 2
+    return (rows + (counted.logsumexp(dim=0) - scores.diagonal()).mean()) / 2
 
 
 @torch.no_grad()

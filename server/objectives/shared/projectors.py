@@ -28,8 +28,8 @@ class _Attention(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         query, key, value = self.inputs(x).chunk(3, dim=-1)  # each (rows, length, width)
-        found = functional.scaled_dot_product_attention(query, key, value)
-        return cast(torch.Tensor, x + self.output(found))
+        attended = functional.scaled_dot_product_attention(query, key, value)
+        return cast(torch.Tensor, x + self.output(attended))
 
 
 class GroupProjector(nn.Module):

@@ -65,14 +65,14 @@ def session_turns(group: Group, user_role: str = "") -> list[SessionTurn]:
             else is the agent.
     """
     users = _users(group.roles, user_role)
-    said = [
+    spoken = [
         SessionTurn(role in users, text.strip())
         for role, text in zip(group.roles, group.texts, strict=True)
         if text.strip()
     ]
     return [
         SessionTurn(by_user, " ".join(turn.text for turn in turns))
-        for by_user, turns in groupby(said, key=lambda turn: turn.by_user)
+        for by_user, turns in groupby(spoken, key=lambda turn: turn.by_user)
     ]
 
 
@@ -84,15 +84,15 @@ def check_user_role(source: Source, user_role: str) -> None:
     """
     if not user_role or source.kind != "sessions":
         return
-    found: set[str] = set()
+    known: set[str] = set()
     for row in range(len(source)):
-        found.update(source[row].roles)
-        if user_role in found:
+        known.update(source[row].roles)
+        if user_role in known:
             return
-    shown = ", ".join(sorted(found)[:_SHOWN])
+    shown = ", ".join(sorted(known)[:_SHOWN])
     raise InvalidInputError(
         f'user_role is "{user_role}", which nobody has in the {len(source)} sessions; expected one '
-        f"of their {len(found)} roles: {shown} (a store of sessions has user and agent alone)"
+        f"of their {len(known)} roles: {shown} (a store of sessions has user and agent alone)"
     )
 
 
