@@ -169,7 +169,7 @@ def test_attack_figures_are_shown_beside_the_groups_size() -> None:
     assert "0.810 (0.780–0.840)" in page
     assert "ten steps; up alone" in page
     assert "No attack figures" in privacy_page(_federation("devices"))
-    few = {"inversion": {"guessed": {}}}  # as much as is read without an error
+    few: dict[str, Any] = {"inversion": {"guessed": {}}}  # as much as is read without an error
     page = privacy_page(dataclasses.replace(_federation("plain"), attacks=few))
     assert "(encoder not named)" in page
     assert "<td>guessed</td><td>not measured</td><td>not measured</td>" in page
