@@ -64,7 +64,7 @@ class AdaptationVerdict:
 
     def to_dict(self) -> dict[str, Any]:
         """The verdict as JSON values."""
-        found = {
+        figures = {
             " ".join(name): {
                 "before": self.before[name],
                 "after": self.after[name],
@@ -77,7 +77,7 @@ class AdaptationVerdict:
         return {
             "accepted": self.accepted,
             "reason": self.reason,
-            "ndcg@10": found,
+            "ndcg@10": figures,
             "drift": self.drift,
         }
 

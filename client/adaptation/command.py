@@ -112,7 +112,7 @@ def _run(options: AdaptOptions) -> int:
         open_index(options.index) as index,
         Progress(config.steps, "adapting", show=not options.json) as bar,
     ):
-        found = adapt_encoder(
+        adaptation = adapt_encoder(
             bundle,
             index,
             config,
@@ -120,10 +120,10 @@ def _run(options: AdaptOptions) -> int:
             num_threads=options.threads,
             show=lambda step, rate: bar.update(),
         )
-    if found.verdict.accepted:
-        write_adapter(Path(options.output), found.adapter, **described)
-    _print(found, options)
-    return 0 if found.verdict.accepted else 1
+    if adaptation.verdict.accepted:
+        write_adapter(Path(options.output), adaptation.adapter, **described)
+    _print(adaptation, options)
+    return 0 if adaptation.verdict.accepted else 1
 
 
 def print_verdict(verdict: AdaptationVerdict, queries: int, kept_aside: int) -> None:
@@ -141,11 +141,14 @@ def print_verdict(verdict: AdaptationVerdict, queries: int, kept_aside: int) -> 
     print(verdict.reason)
 
 
-def _print(found: Adaptation, options: AdaptOptions) -> None:
-    verdict = found.verdict
+def _print(adaptation: Adaptation, options: AdaptOptions) -> None:
+    verdict = adaptation.verdict
     if options.json:
-        said = verdict.to_dict() | {"queries": found.queries, "kept_aside": found.kept_aside}
-        print(json.dumps(said | {"output": options.output if verdict.accepted else None}))
+        shown = verdict.to_dict() | {
+            "queries": adaptation.queries,
+            "kept_aside": adaptation.kept_aside,
+        }
+        print(json.dumps(shown | {"output": options.output if verdict.accepted else None}))
         return
-    print_verdict(verdict, found.queries, found.kept_aside)
+    print_verdict(verdict, adaptation.queries, adaptation.kept_aside)
     print(f"written: {options.output}" if verdict.accepted else "refused: nothing was written")

@@ -74,13 +74,13 @@ def sample(documents: Iterable[Document], count: int, rng: random.Random) -> lis
 
     Algorithm R (Vitter, "Random Sampling with a Reservoir", 1985).
     """
-    kept: list[Document] = []
+    sample: list[Document] = []
     for seen, document in enumerate(documents):
         if seen < count:
-            kept.append(document)
+            sample.append(document)
         elif (place := rng.randrange(seen + 1)) < count:
-            kept[place] = document
-    return kept
+            sample[place] = document
+    return sample
 
 
 def taught_and_kept_aside(

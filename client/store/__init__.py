@@ -1,4 +1,4 @@
-"""What was asked and opened on this device: kept with consent, expired, erased."""
+"""The store of queries and opened results on a device: by consent, with expiry and erasure."""
 
 from pocketquery.client.store.store import QueryStore
 

@@ -1,4 +1,4 @@
-"""How old a kept query is, on devices whose clock jumps, stands still or was never set.
+"""The age of a stored query, on devices whose clock jumps, stands still or was never set.
 
 A device's clock is set by hand, falls back to 1970 with an empty battery and leaps when the network
 corrects it. Subtracting two of its readings would then throw away what was kept a minute ago, or

@@ -280,7 +280,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def _check_pages(connection: sqlite3.Connection, path: Path) -> None:
-    (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
     (states,) = connection.execute("SELECT count(*) FROM state").fetchone()
-    if found != "ok" or states != 1:
-        raise _KIND.damaged(path, found.splitlines()[-1])
+    if verdict != "ok" or states != 1:
+        raise _KIND.damaged(path, verdict.splitlines()[-1])

@@ -1,5 +1,5 @@
-"""How much a query store keeps: what the app set stands in the store's file, so that whoever else
-opens it, a SuperNode or ``pocketquery join``, keeps to it.
+"""How much a query store holds. What the app set is in the store's file, so that a SuperNode or
+``pocketquery join`` obeys it, too.
 """
 
 from __future__ import annotations
@@ -67,21 +67,21 @@ def read_limits(connection: sqlite3.Connection, given: GivenLimits) -> StoreLimi
     """The limits ``given``; where there are none, those of the file, else 2000 rows, 4 MB of text
     and 90 days.
     """
-    found = given.or_else(_kept(connection)).or_else(_DEFAULTS)
-    assert found.rows is not None
-    assert found.bytes is not None
-    assert found.age is not None
-    return StoreLimits(found.rows, found.bytes, found.age)
+    limits = given.or_else(_stored(connection)).or_else(_DEFAULTS)
+    assert limits.rows is not None
+    assert limits.bytes is not None
+    assert limits.age is not None
+    return StoreLimits(limits.rows, limits.bytes, limits.age)
 
 
 def write_limits(connection: sqlite3.Connection, given: GivenLimits) -> None:
     """Let the file say what is ``given``; where it does, nothing is written."""
-    kept = _kept(connection)
-    if (new := given.or_else(kept)) != kept:
+    stored = _stored(connection)
+    if (new := given.or_else(stored)) != stored:
         query = "UPDATE limits SET max_rows = ?, max_bytes = ?, max_age = ?"
         connection.execute(query, astuple(new))
 
 
-def _kept(connection: sqlite3.Connection) -> GivenLimits:
-    found = connection.execute("SELECT max_rows, max_bytes, max_age FROM limits").fetchone()
-    return GivenLimits(*found)
+def _stored(connection: sqlite3.Connection) -> GivenLimits:
+    row = connection.execute("SELECT max_rows, max_bytes, max_age FROM limits").fetchone()
+    return GivenLimits(*row)

@@ -1,4 +1,4 @@
-"""What the user searched for and opened, kept on the device for local training, by consent.
+"""The user's queries and opened results, stored on the device for local training, by consent.
 
 Nothing is kept until the user consents, and nothing stays when the consent is withdrawn. What is
 kept expires, is limited in number and size, can be read out and can be erased. It never leaves the

@@ -93,8 +93,8 @@ def get_consent(connection: sqlite3.Connection) -> bool:
 
 def get_age(connection: sqlite3.Connection) -> Age:
     """The store's age when its clock was last noted."""
-    found = connection.execute("SELECT age, seen, origin, landed FROM state, marks").fetchone()
-    return Age(*found)
+    row = connection.execute("SELECT age, seen, origin, landed FROM state, marks").fetchone()
+    return Age(*row)
 
 
 def pass_time(
@@ -139,12 +139,12 @@ def insert(connection: sqlite3.Connection, example: Example, age: Age, time: flo
 
 def set_opened(connection: sqlite3.Connection, query: str, opened: str) -> bool:
     """Note what was opened after the newest search for ``query``; False where it was not shown."""
-    found = connection.execute(
+    row = connection.execute(
         "SELECT number, shown FROM queries WHERE query = ? ORDER BY number DESC LIMIT 1", (query,)
     ).fetchone()
-    if found is None or opened not in _load(found[1]):
+    if row is None or opened not in _load(row[1]):
         return False
-    connection.execute("UPDATE queries SET opened = ? WHERE number = ?", (opened, found[0]))
+    connection.execute("UPDATE queries SET opened = ? WHERE number = ?", (opened, row[0]))
     return True
 
 
@@ -154,11 +154,11 @@ def read_rows(connection: sqlite3.Connection, age: Age, limits: StoreLimits) -> 
     Raises:
         CorruptArtifactError: a row is not what :func:`insert` writes.
     """
-    found = connection.execute(
+    rows = connection.execute(
         "SELECT query, shown, opened, time FROM queries WHERE age >= ? ORDER BY number",
         (age.seconds - limits.age,),
     )
-    return [StoredExample(Example(row[0], _load(row[1]), row[2]), row[3]) for row in found]
+    return [StoredExample(Example(row[0], _load(row[1]), row[2]), row[3]) for row in rows]
 
 
 def delete_due(connection: sqlite3.Connection, age: Age, limits: StoreLimits) -> int:
@@ -193,15 +193,15 @@ def is_made_due(
         limits: of the queries.
         written: when it was, nanoseconds since 1970.
     """
-    found = connection.execute("SELECT written, age FROM made").fetchone()
-    if found is None or found[0] != written:
+    row = connection.execute("SELECT written, age FROM made").fetchone()
+    if row is None or row[0] != written:
         before, seconds = age.seconds, written / 1e9
         if age.origin is not None and is_set(seconds):
             before = min(before, max(seconds - age.origin, before - limits.age / 2))
         connection.execute("INSERT OR REPLACE INTO made VALUES (1, ?, ?)", (written, before))
-        found = (written, before)
-    (left,) = connection.execute("SELECT EXISTS (SELECT 1 FROM queries)").fetchone()
-    return not left or age.seconds - found[1] >= limits.age
+        row = (written, before)
+    (has_queries,) = connection.execute("SELECT EXISTS (SELECT 1 FROM queries)").fetchone()
+    return not has_queries or age.seconds - row[1] >= limits.age
 
 
 def delete_all(connection: sqlite3.Connection) -> None:
@@ -214,8 +214,8 @@ def delete_all(connection: sqlite3.Connection) -> None:
 def delete_query(connection: sqlite3.Connection, query: str) -> None:
     """Delete every row whose query is ``query`` but for case, spaces and punctuation."""
     wanted = plain(query)
-    found = connection.execute("SELECT number, query FROM queries").fetchall()
-    rows = [(number,) for number, text in found if plain(text) == wanted]
+    stored = connection.execute("SELECT number, query FROM queries").fetchall()
+    rows = [(number,) for number, text in stored if plain(text) == wanted]
     connection.executemany("DELETE FROM queries WHERE number = ?", rows)
     connection.execute("UPDATE state SET deleted = deleted + 1")
     renew_epoch(connection)

@@ -1,1 +1,1 @@
-"""Local training through the ONNX step that came with the bundle."""
+"""Local training with the bundle's ONNX training step."""

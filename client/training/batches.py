@@ -71,9 +71,9 @@ class Batches:
         asked = config.opened_loss_weight > 0
         ids = {name for example in examples for name in _choices(example) if asked}
         self._documents = open_vectors(source, encoder.space_id, sorted(ids))
-        found = [_rows(example, self._documents.row_of) if asked else [] for example in examples]
-        self.uses_opened = asked and sum(map(bool, found)) >= least_opened
-        self._choices = found if self.uses_opened else [[] for _ in examples]
+        choices = [_rows(example, self._documents.row_of) if asked else [] for example in examples]
+        self.uses_opened = asked and sum(map(bool, choices)) >= least_opened
+        self._choices = choices if self.uses_opened else [[] for _ in examples]
         self.anchors: Floats = encoder.encode_query(self.texts)
         self._nearest = self._documents.nearest(self.anchors, config.nearest_prototypes)
 
@@ -172,5 +172,5 @@ def _rows(example: Example, row_of: Mapping[str, int]) -> list[int]:
     rows = [row_of.get(name) for name in names]
     if not rows or rows[0] is None:
         return []
-    found = [row for row in rows if row is not None]
-    return found if len(found) > 1 else []
+    known = [row for row in rows if row is not None]
+    return known if len(known) > 1 else []

@@ -68,17 +68,17 @@ def hybrid_rankings(
     Raises:
         InvalidInputError: the index finds nothing for a query, so it is empty.
     """
-    found = [
+    results = [
         index.search(text, candidates, mode="hybrid", vector=vector)
         for text, vector in zip(queries, vectors, strict=True)
     ]
-    if not all(found):
+    if not all(results):
         raise InvalidInputError(
             f"the index at {index.path} holds no document; add some before adapting to it"
         )
-    documents = index.vectors(sorted({hit.id for hits in found for hit in hits}))
-    ranked = [np.array([documents.row_of[hit.id] for hit in hits], np.intp) for hits in found]
-    shares = [_softmax(np.array([hit.score for hit in hits]), sharpness) for hits in found]
+    documents = index.vectors(sorted({hit.id for hits in results for hit in hits}))
+    ranked = [np.array([documents.row_of[hit.id] for hit in hits], np.intp) for hits in results]
+    shares = [_softmax(np.array([hit.score for hit in hits]), sharpness) for hits in results]
     if temperature is not None:
         cosines = (documents.vectors(rows) @ one for rows, one in zip(ranked, vectors, strict=True))
         meant = (_softmax(cosine.astype(np.float64), temperature) for cosine in cosines)
@@ -102,11 +102,11 @@ class HybridBatches:
     def __init__(self, batches: Batches, index: Index, config: LocalConfig) -> None:
         self._batches = batches
         self._random = config.hybrid_candidates
-        found = hybrid_rankings(
+        rankings = hybrid_rankings(
             index, batches.texts, batches.anchors, self._random, config.hybrid_sharpness
         )
-        self._documents, self._ranked = found.documents, found.ranked
-        self._up_to = [np.cumsum(shares) for shares in found.shares]
+        self._documents, self._ranked = rankings.documents, rankings.ranked
+        self._up_to = [np.cumsum(shares) for shares in rankings.shares]
         # The views of byol predict one another, so they keep their places.
         self._mistyped = config.hybrid_mistyped if batches.objective == "index_byol" else 0.0
 

@@ -1,4 +1,4 @@
-"""Is the encoder still sound? Figures of its query vectors, and the limits that end a run.
+"""Figures of an encoder's query vectors that show a collapse or a drift, and limits that end a run.
 
 A loss cannot tell: it is lowest where everything has collapsed into one point. Two figures are
 needed because each misses what the other sees: the spread (``std_ratio``) stays near 1 while
@@ -126,6 +126,6 @@ def violation(health: Health, limits: MonitorLimits) -> str | None:
     return None
 
 
-def _share(found: float, reference: float) -> float:
+def _share(value: float, reference: float) -> float:
     # One query, or several alike, spread nowhere whoever encodes them: nothing to keep.
-    return found / reference if reference > 1e-6 else 1.0
+    return value / reference if reference > 1e-6 else 1.0

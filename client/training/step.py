@@ -85,8 +85,8 @@ class LocalStep:
             )
         source = f"{bundle.path}: {TRAINING_STEP_FILE}"
         session = _open(bundle.read(TRAINING_STEP_FILE), num_threads, source)
-        found = session.get_modelmeta().custom_metadata_map
-        description = StepDescription.of_metadata(found, source)
+        metadata = session.get_modelmeta().custom_metadata_map
+        description = StepDescription.of_metadata(metadata, source)
         _check_bundle(description, bundle, source)
         check_step_signature(session, description, source)
         return cls(bundle, session, description)
@@ -142,7 +142,7 @@ class LocalStep:
         """
         feed = _batch_feed(batch) | _scalar_feed(hyper, state.step + 1) | _state_feed(state)
         try:
-            found = self._session.run(self._outputs, feed)
+            outputs = self._session.run(self._outputs, feed)
         except Exception as error:  # onnxruntime's exceptions share no base class
             shapes = {name: value.shape for name, value in _batch_feed(batch).items()}
             raise InvalidInputError(
@@ -150,9 +150,9 @@ class LocalStep:
                 f"expected {self.description.views} online and {self.description.target_views} "
                 f"target views of each query, and this encoder's tokens. onnxruntime says: {error}"
             ) from error
-        by_name = dict(zip(self._outputs, found, strict=True))
+        by_name = dict(zip(self._outputs, outputs, strict=True))
         losses = StepLosses(*(float(by_name[name]) for name in _SCALARS))
-        return _next_state(by_name, self.description.state, state.step + 1), losses, found[4]
+        return _next_state(by_name, self.description.state, state.step + 1), losses, outputs[4]
 
     def _own_values(self) -> dict[str, NDArray[Any]]:
         if TRAINING_STATE_FILE not in self._bundle:
@@ -235,9 +235,9 @@ def _state_feed(state: State) -> Tensors:
     return {f"{kind}.{n}": value for kind in kinds for n, value in getattr(state, kind).items()}
 
 
-def _next_state(found: Mapping[str, Any], state: tuple[StateTensor, ...], step: int) -> State:
+def _next_state(outputs: Mapping[str, Any], state: tuple[StateTensor, ...], step: int) -> State:
     def of(kind: str, tensors: list[StateTensor]) -> Tensors:
-        return {tensor.name: found[f"next.{kind}.{tensor.name}"] for tensor in tensors}
+        return {tensor.name: outputs[f"next.{kind}.{tensor.name}"] for tensor in tensors}
 
     every = list(state)
     return State(

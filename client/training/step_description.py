@@ -1,4 +1,4 @@
-"""What a training step's graph says of itself: JSON in its metadata, read strictly."""
+"""The description of a training step: JSON in its graph's metadata, read strictly."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Are a training step's inputs and outputs what its description promises?
-
-onnxruntime would find out at the first step, in the middle of a round and in words of its own.
-"""
+"""Checks a training step's inputs and outputs against its description, before a round begins."""
 
 from __future__ import annotations
 
@@ -73,8 +70,8 @@ def _state(description: StepDescription, prefix: str) -> dict[str, _Slot]:
     }
 
 
-def _compare(found: list[Any], expected: dict[str, _Slot], where: str) -> None:
-    by_name = {item.name: item for item in found}
+def _compare(actual: list[Any], expected: dict[str, _Slot], where: str) -> None:
+    by_name = {item.name: item for item in actual}
     for name in sorted(expected.keys() ^ by_name.keys()):
         state = "missing" if name in expected else "unknown"
         raise CorruptArtifactError(f"{where} {name!r} is {state}; export the bundle again")
@@ -87,9 +84,9 @@ def _compare(found: list[Any], expected: dict[str, _Slot], where: str) -> None:
             )
 
 
-def _fits(found: list[int | str | None], expected: tuple[int | None, ...]) -> bool:
+def _fits(actual: list[int | str | None], expected: tuple[int | None, ...]) -> bool:
     # An exporter may leave a fixed length symbolic (a text), never fix one that varies.
-    return len(found) == len(expected) and all(
+    return len(actual) == len(expected) and all(
         (isinstance(length, int) and length == wanted) or (not isinstance(length, int))
-        for length, wanted in zip(found, expected, strict=True)
+        for length, wanted in zip(actual, expected, strict=True)
     )

@@ -1,4 +1,4 @@
-"""What goes into a training step and comes out of it: scalars, batch, state, losses."""
+"""The inputs and outputs of a training step: scalars, batch, state, losses."""
 
 from __future__ import annotations
 

@@ -236,8 +236,8 @@ def _begin(step: LocalStep, given: State, previous: Tensors | None, config: Loca
         return given
     own = step.initial_state(previous).online
     apart = norm_of({name: value - own[name] for name, value in given.online.items()})
-    kept = np.float32(min(1.0, config.init_scale * apart))
-    mixed = {name: kept * own[name] + (1 - kept) * v for name, v in given.online.items()}
+    share = np.float32(min(1.0, config.init_scale * apart))
+    mixed = {name: share * own[name] + (1 - share) * v for name, v in given.online.items()}
     return replace(given, online=mixed, target={name: mixed[name] for name in given.target})
 
 

@@ -1,4 +1,4 @@
-"""Augmenters by name, from a configuration; what cannot be had is an error or has a substitute."""
+"""Augmenters by name, from a configuration; one that is missing is an error or has a fallback."""
 
 from __future__ import annotations
 
@@ -71,14 +71,14 @@ def choose(choice: Choice, plugins: Mapping[str, Maker] | None = None) -> Augmen
 
 def describe(augmenter: Augmenter) -> dict[str, Any]:
     """Name, strength and parameters, for the record of a run; JSON values where they are few."""
-    found: dict[str, Any] = {"name": augmenter.name, "strength": augmenter.strength}
+    record: dict[str, Any] = {"name": augmenter.name, "strength": augmenter.strength}
     if dataclasses.is_dataclass(augmenter):
         for one in dataclasses.fields(augmenter):
             value = getattr(augmenter, one.name)
             if isinstance(value, (bool, int, float, str)):
-                found[one.name] = value
+                record[one.name] = value
             elif value is not None:
-                found[one.name] = (
+                record[one.name] = (
                     f"{len(value)} entries" if hasattr(value, "__len__") else str(value)
                 )
-    return found
+    return record

@@ -41,10 +41,10 @@ def neighbours(character: str) -> str:
     letters as neighbours and combining marks marks, so a replacement never leaves a mark alone.
     """
     lower = character.lower()
-    found = _board().get(lower) or _board().get(unicodedata.normalize("NFD", lower)[:1], "")
+    near = _board().get(lower) or _board().get(unicodedata.normalize("NFD", lower)[:1], "")
     if character == lower:
-        return found
-    return "".join(key.upper() for key in found if len(key.upper()) == 1)
+        return near
+    return "".join(key.upper() for key in near if len(key.upper()) == 1)
 
 
 @functools.cache

@@ -52,9 +52,9 @@ class Units:
 
     def without(self, dropped: set[int]) -> str:
         """The text without the units at the places ``dropped``."""
-        kept = [place for place in range(len(self.texts)) if place not in dropped]
-        between = [max(self.gaps[a + 1 : b + 1], key=len) for a, b in pairwise(kept)]
-        texts = tuple(self.texts[place] for place in kept)
+        places = [place for place in range(len(self.texts)) if place not in dropped]
+        between = [max(self.gaps[a + 1 : b + 1], key=len) for a, b in pairwise(places)]
+        texts = tuple(self.texts[place] for place in places)
         return Units(texts, (self.gaps[0], *between, self.gaps[-1])).arranged(texts)
 
 
@@ -74,18 +74,18 @@ def cut(text: str) -> Units:
 
 def pieces(text: str) -> list[str]:
     """``text`` cut into characters, each with the marks on it and what a joiner ties to it."""
-    found: list[str] = []
+    characters: list[str] = []
     for character in text:
-        tied = found and (
+        tied = characters and (
             unicodedata.category(character)[0] == "M"
             or character == _JOINER
-            or found[-1].endswith(_JOINER)
+            or characters[-1].endswith(_JOINER)
         )
-        if tied and not found[-1].isspace() and not character.isspace():
-            found[-1] += character
+        if tied and not characters[-1].isspace() and not character.isspace():
+            characters[-1] += character
         else:
-            found.append(character)
-    return found
+            characters.append(character)
+    return characters
 
 
 def is_unspaced(character: str) -> bool:

@@ -1,4 +1,4 @@
-"""Queries on their way to the search: mistyped, unfinished, in any letter case, or as they are."""
+"""Views of a query as it may be typed: mistyped, unfinished, in another letter case, unchanged."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ class Unfinished(RuleAugmenter):
         total = sum(len(_strokes(character)) for character in characters)
         if total < 2:
             return text
-        left = rng.randint(min(max(1, math.ceil(self.least * total)), total - 1), total - 1)
+        remaining = rng.randint(min(max(1, math.ceil(self.least * total)), total - 1), total - 1)
         typed = ""
         for character in characters:
             keys = _strokes(character)
-            typed += character if left >= len(keys) else compose(keys[:left])
-            left = max(left - len(keys), 0)
+            typed += character if remaining >= len(keys) else compose(keys[:remaining])
+            remaining = max(remaining - len(keys), 0)
         return typed.rstrip()
 
 

@@ -118,8 +118,8 @@ class _Call:
             Problem: it is longer, or is not here in time.
             ClientDisconnect: whoever sent it has gone.
         """
-        found = f"found more than {most} bytes, expected at most that many"
-        problem = Problem(413, "too_large", found)
+        detail = f"found more than {most} bytes, expected at most that many"
+        problem = Problem(413, "too_large", detail)
         declared = self.headers.get("content-length", "0")
         if not declared.isdecimal() or int(declared) > most:
             raise problem
@@ -136,8 +136,8 @@ class _Call:
                     if size > most:
                         raise problem
         except TimeoutError as error:
-            said = f"the body took more than {self._seconds:g} s; send it again, at once"
-            raise Problem(408, "slow", said) from error
+            detail = f"the body took more than {self._seconds:g} s; send it again, at once"
+            raise Problem(408, "slow", detail) from error
         return b"".join(parts)
 
     @property
@@ -237,11 +237,11 @@ class _Handlers:
     async def message(self, call: _Call) -> Response:
         number = call.round
         signed, _ = await self._signed(call)
-        found = await self._gateway.message(signed, number)
-        if not isinstance(found, tuple):
-            return Response(status_code=204, headers=_NO_STORE | {"retry-after": f"{found:.0f}"})
-        headers = _NO_STORE | {STAGE_HEADER: str(int(found[0]))}
-        return Response(found[1], headers=headers, media_type="application/octet-stream")
+        pending = await self._gateway.message(signed, number)
+        if not isinstance(pending, tuple):
+            return Response(status_code=204, headers=_NO_STORE | {"retry-after": f"{pending:.0f}"})
+        headers = _NO_STORE | {STAGE_HEADER: str(int(pending[0]))}
+        return Response(pending[1], headers=headers, media_type="application/octet-stream")
 
     async def reply(self, call: _Call) -> Response:
         number, stage = call.round, call.stage
@@ -260,13 +260,13 @@ class _Handlers:
         return signed, body
 
     async def current(self, call: _Call) -> Response:
-        found = await self._gateway.in_force()
+        release = await self._gateway.in_force()
         body = {
-            "version": found.version,
-            "sha256": found.sha256,
-            "bytes": found.size,
-            "path": f"/v1/releases/{found.sha256}",
-            "lineage": base64.b64encode(found.lineage).decode(),
+            "version": release.version,
+            "sha256": release.sha256,
+            "bytes": release.size,
+            "path": f"/v1/releases/{release.sha256}",
+            "lineage": base64.b64encode(release.lineage).decode(),
         }
         response = _json(body, headers={"cache-control": "no-cache"})
         return _unless_known(call, response, f'"{sha256_bytes(bytes(response.body))}"')
@@ -289,12 +289,12 @@ def _object(body: bytes) -> dict[str, Any]:
         Problem: it is something else.
     """
     try:
-        found = json.loads(body or b"{}")
+        content = json.loads(body or b"{}")
     except (ValueError, RecursionError) as error:
         raise Problem(400, "json", "the body is no JSON; expected an object") from error
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise Problem(400, "json", "the body is JSON, but no object")
-    return found
+    return content
 
 
 def _json(
@@ -312,8 +312,8 @@ def _unless_known(call: _Call, response: Response, etag: str) -> Response:
     known = [one.strip() for one in call.headers.get("if-none-match", "").split(",")]
     if etag not in known and f"W/{etag}" not in known and "*" not in known:
         return response
-    kept = {name: response.headers[name] for name in ("etag", "cache-control")}
-    return Response(status_code=304, headers=kept)
+    headers = {name: response.headers[name] for name in ("etag", "cache-control")}
+    return Response(status_code=304, headers=headers)
 
 
 async def _http_problem(request: HttpRequest, error: Exception) -> Response:

@@ -1,4 +1,4 @@
-"""Who asks a gateway, and may they: address, host, signature; once, and not too often."""
+"""Checks of a request: its address, host and signature, that it is new, and how often they come."""
 
 from __future__ import annotations
 
@@ -98,22 +98,24 @@ class Authentication:
         if request.query:
             raise Problem(400, "query", "found a query in a signed request, expected none")
         try:
-            found = read_signature(request.headers, request.method, request.authority, request.path)
+            signed = read_signature(
+                request.headers, request.method, request.authority, request.path
+            )
         except SignatureError as error:
             raise Problem(401, "unsigned", str(error)) from error
-        if not self._nonces.is_in_time(found.created, self._clock()):
+        if not self._nonces.is_in_time(signed.created, self._clock()):
             raise Problem(
                 401,
                 "not_in_time",
-                f"signed at {found.created}, the gateway's clock reads {int(self._clock())} and "
+                f"signed at {signed.created}, the gateway's clock reads {int(self._clock())} and "
                 f"it takes {self._settings.clock_seconds} s either way, and nothing from before "
                 "its start; go by the header Date and sign again",
             )
         try:
-            found.check()
+            signed.check()
         except SignatureError as error:
             raise Problem(401, "signature", "the signature is not of this request") from error
-        return found
+        return signed
 
     def take(self, signed: SignedRequest) -> None:
         """Take a signed request, once, and not too many of a device.

@@ -1,6 +1,4 @@
-"""How long a body may be, by what is asked; a longer one is not read. And how many bytes of all
-bodies may be in memory.
-"""
+"""How many bytes a request's body may have, by what is asked, and all bodies in memory together."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The server's side of a gateway: what its Flower node asks, over a socket that only the gateway's
-own user can open; and health and metrics for whoever watches it.
+"""The control application: what a gateway's Flower node may ask, over a socket that only the
+gateway's own user can open; and health and metrics for monitoring.
 
 The other end is control_client.py.
 

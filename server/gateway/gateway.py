@@ -1,5 +1,5 @@
-"""What a gateway does for a device, whatever carries the request: who asks, may they, and what is
-told. app.py speaks HTTP around it.
+"""What a gateway does for a device: it checks who asks and whether they may, and answers. app.py is
+the HTTP around it.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class Gateway:
         return signed
 
     async def register(
-        self, request: Request, signed: SignedRequest, said: Mapping[str, Any]
+        self, request: Request, signed: SignedRequest, body: Mapping[str, Any]
     ) -> bool:
         """Register the key that signed; whether it is new.
 
@@ -139,7 +139,7 @@ class Gateway:
         if known is not None:
             return False
         self.authentication.may_register(request)
-        await self.attesting.check(signed.key, said)
+        await self.attesting.check(signed.key, body)
         today, most = self._today(), self.settings.most_devices
         return await self.run(lambda journal: journal.register(signed.key, today, most))
 
@@ -260,9 +260,9 @@ class Gateway:
 
         def work(journal: GatewayJournal) -> tuple[Stage, bytes] | float:
             current = _known(journal, signed.key).cohort_round
-            found = journal.seats.message(signed.key, number)
+            pending = journal.seats.message(signed.key, number)
             assert current.cohort is not None
-            return self._pause(current.cohort.asked) if found is None else found
+            return self._pause(current.cohort.asked) if pending is None else pending
 
         return await self.run(work)
 
@@ -329,8 +329,8 @@ class Gateway:
             free = await self.run(_prove) // 2**20
             if free < self.settings.free_megabytes:
                 event("disk_full", logging.ERROR, free_megabytes=free)
-                said = f"there are {free} MB free on the journal's disk"
-                raise Problem(503, "journal", said, retry_after=10)
+                detail = f"there are {free} MB free on the journal's disk"
+                raise Problem(503, "journal", detail, retry_after=10)
             self._proved = now
 
     async def run(self, work: Callable[[GatewayJournal], T]) -> T:

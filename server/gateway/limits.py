@@ -1,5 +1,5 @@
-"""How often somebody may ask: token buckets, in memory that does not grow with who asks; how many
-may train for a round; and the nonces of requests, which are taken once.
+"""Rate limits in memory that does not grow with the devices: token buckets for requests, leases for
+devices that train, and nonces that are accepted once.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ class Buckets:
 
     def take(self, who: bytes, now: float) -> float:
         """Take a token: 0, or the seconds until there is one."""
-        left, before = self._left.pop(who, (self._burst, now))
-        left = min(self._burst, left + max(0.0, now - before) * self._rate)
-        wait = 0.0 if left >= 1 else (1 - left) / self._rate
-        self._left[who] = (left - 1 if left >= 1 else left, now)
+        tokens, before = self._left.pop(who, (self._burst, now))
+        tokens = min(self._burst, tokens + max(0.0, now - before) * self._rate)
+        wait = 0.0 if tokens >= 1 else (1 - tokens) / self._rate
+        self._left[who] = (tokens - 1 if tokens >= 1 else tokens, now)
         if len(self._left) > self._most:
             self._left.popitem(last=False)
         return wait
@@ -173,9 +173,9 @@ class Nonces:
 def network_of(address: str | None) -> bytes:
     """Whom a request from ``address`` counts for: the address, or an IPv6 customer's /64."""
     try:
-        found = ipaddress.ip_address((address or "").partition("%")[0])
+        parsed = ipaddress.ip_address((address or "").partition("%")[0])
     except ValueError:
         return b"?"
-    if found.version == 6 and found.ipv4_mapped is not None:
-        return found.ipv4_mapped.packed
-    return found.packed[:8] if found.version == 6 else found.packed
+    if parsed.version == 6 and parsed.ipv4_mapped is not None:
+        return parsed.ipv4_mapped.packed
+    return parsed.packed[:8] if parsed.version == 6 else parsed.packed

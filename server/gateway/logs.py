@@ -1,4 +1,4 @@
-"""The gateway's log: one JSON object a line, and in none of them a device.
+"""The gateway's log: one JSON object a line, none of which names a device.
 
 A line says what happened to a request by route, status and a code; never a key, an address, a
 nonce, a user agent or a body. So a log that is kept, or lost, tells of nobody.
@@ -23,9 +23,9 @@ def event(
     """Write a line: what happened, and fields that are numbers or words of ours; of an ``error``
     its class and where it was."""
     if _LOGGER.isEnabledFor(level):
-        found = None if error is None else (type(error), error, error.__traceback__)
+        exc_info = None if error is None else (type(error), error, error.__traceback__)
         # Made here and not by log(), which looks through the stack for a place that is not written.
-        record = logging.LogRecord(_LOGGER.name, level, "", 0, name, None, found)
+        record = logging.LogRecord(_LOGGER.name, level, "", 0, name, None, exc_info)
         record.fields = fields
         _LOGGER.handle(record)
 
@@ -47,17 +47,17 @@ class _Lines(logging.Formatter):
     may quote what a device sent."""
 
     def format(self, record: logging.LogRecord) -> str:
-        said: dict[str, Any] = {
+        line: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "event": record.msg if record.name == _LOGGER.name else record.name,
         }
-        said |= getattr(record, "fields", {})
+        line |= getattr(record, "fields", {})
         if record.exc_info and record.exc_info[0] is not None:
-            said["error"] = record.exc_info[0].__name__
+            line["error"] = record.exc_info[0].__name__
             trace = record.exc_info[2]
             while trace is not None and trace.tb_next is not None:
                 trace = trace.tb_next
             if trace is not None:
-                said["at"] = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
-        return json.dumps(said)
+                line["at"] = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
+        return json.dumps(line)

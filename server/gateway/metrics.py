@@ -25,11 +25,11 @@ class Metrics:
             registry=self.registry,
         )
         self.updates = Counter(
-            "gateway_updates", "Updates, by what became of them", ("verdict",),
+            "gateway_updates", "Updates, by verdict", ("verdict",),
             registry=self.registry,
         )  # fmt: skip
         self.replies = Counter(
-            "gateway_replies", "Replies in private rounds, by what became of them",
+            "gateway_replies", "Replies in private rounds, by verdict",
             ("stage", "verdict"), registry=self.registry,
         )  # fmt: skip
         self.attestations = Counter(
@@ -37,7 +37,7 @@ class Metrics:
             registry=self.registry,
         )  # fmt: skip
         self.ended = Counter(
-            "gateway_connections_ended", "Connections that were ended, by why", ("reason",),
+            "gateway_connections_ended", "Connections that were ended, by reason", ("reason",),
             registry=self.registry,
         )  # fmt: skip
         self.devices = self._gauge("gateway_devices", "Registered devices")
@@ -53,16 +53,16 @@ class Metrics:
 
     def answered(self, route: str, status: int, seconds: float) -> None:
         """Count a request and how long it took; routes and statuses are few."""
-        found = self._of_answers.get((route, status))
-        if found is None:
-            found = self.requests.labels(route, str(status)), self.seconds.labels(route)
-            self._of_answers[route, status] = found
-        found[0].inc()
-        found[1].observe(seconds)
+        counters = self._of_answers.get((route, status))
+        if counters is None:
+            counters = self.requests.labels(route, str(status)), self.seconds.labels(route)
+            self._of_answers[route, status] = counters
+        counters[0].inc()
+        counters[1].observe(seconds)
 
     def text(self) -> bytes:
         """The exposition format."""
         return generate_latest(self.registry)
 
-    def _gauge(self, name: str, said: str) -> Gauge:
-        return Gauge(name, said, registry=self.registry)
+    def _gauge(self, name: str, text: str) -> Gauge:
+        return Gauge(name, text, registry=self.registry)

@@ -2,9 +2,9 @@
 
     flower-supernode --node-config 'gateway="gateway/gateway.sock"' ...
 
-It is told where the gateway's process listens, and carries messages to and fro; it keeps nothing,
-so Flower may start and stop it as it likes. A federation whose nodes are gateways registers no
-other nodes: what they are told (the seed that updates are dealt to shards by) is not for devices.
+It gets the path of the gateway's socket and passes messages on. It stores nothing, so Flower may
+start and stop it at any time. A federation whose nodes are gateways registers no other nodes: the
+seed by which updates are dealt to shards must not reach a device.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What goes wrong with a request, as an answer: problem details (RFC 9457)."""
+"""Errors as answers to a request: problem details (RFC 9457)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TITLES = {
     404: "There is no such thing here",
     405: "This cannot be done here",
     408: "The request took too long to come",
-    409: "This is not of now",
+    409: "This does not fit the current state",
     413: "The body is too large",
     415: "The body is of another kind",
     416: "There is no such range",

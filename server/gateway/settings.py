@@ -31,16 +31,16 @@ def _is_origin(value: object) -> bool:
     """What a browser can send; Starlette compares letter by letter."""
     if value in ("*", "null"):
         return True
-    found = re.fullmatch(rf"([a-z][a-z0-9+.-]*)://{_HOST}(?::([1-9][0-9]*))?", str(value))
-    if not found or str(value) != str(value).lower():
+    match = re.fullmatch(rf"([a-z][a-z0-9+.-]*)://{_HOST}(?::([1-9][0-9]*))?", str(value))
+    if not match or str(value) != str(value).lower():
         return False
-    scheme, port = found.groups()
+    scheme, port = match.groups()
     return port is None or (_is_port(port) and int(port) != _OWN_PORTS.get(scheme))
 
 
 def _is_authority(value: object) -> bool:
-    found = re.fullmatch(rf"{_HOST}(?::([0-9]+))?", value) if isinstance(value, str) else None
-    return found is not None and (found[1] is None or _is_port(found[1]))
+    match = re.fullmatch(rf"{_HOST}(?::([0-9]+))?", value) if isinstance(value, str) else None
+    return match is not None and (match[1] is None or _is_port(match[1]))
 
 
 def _is_proxy(value: object) -> bool:

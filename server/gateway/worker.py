@@ -1,5 +1,4 @@
-"""One thread that owns the journal: what comes together is one transaction, and one wait for the
-disk.
+"""One thread that owns the journal and writes all tasks that wait in one transaction.
 
 Under load many requests wait while one transaction is written; they are the next. A transaction
 writes every sum that changed, so many in one cost little more than one: where some came together,
@@ -122,22 +121,22 @@ class Worker:
                 return
 
     def _do(self, together: list[_Task]) -> None:
-        found: list[Any] = []
+        results: list[Any] = []
         try:
             with self._journal.batch():
                 for works, tasks in groupby(together, lambda task: task.work):
                     items = [task.item for task in tasks]
                     try:
-                        found += works(self._journal, items)
+                        results += works(self._journal, items)
                     except Exception as error:
-                        found += [error] * len(items)
+                        results += [error] * len(items)
         except Exception as error:
             _log.exception("a batch was not written")
-            found = [NotWrittenError(str(error))] * len(together)
+            results = [NotWrittenError(str(error))] * len(together)
         for loop in {task.loop for task in together}:
             done = [
                 (task.future, result)
-                for task, result in zip(together, found, strict=True)
+                for task, result in zip(together, results, strict=True)
                 if task.loop is loop
             ]
             loop.call_soon_threadsafe(_resolve, done)

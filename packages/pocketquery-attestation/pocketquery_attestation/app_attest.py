@@ -123,22 +123,22 @@ class AppAttest:
     def _check_data(self, data: bytes, key_id: bytes) -> None:
         """See that the authenticator data is of this app, and of a key that is new."""
         length = int.from_bytes(data[_HEAD_BYTES - 2 : _HEAD_BYTES], "big")
-        found = data[_HEAD_BYTES : _HEAD_BYTES + length]
+        credential = data[_HEAD_BYTES : _HEAD_BYTES + length]
         if len(data) < _HEAD_BYTES + _ID_BYTES or data[:32] != self._app:
             raise AttestationError("the attestation is another app's")
         if data[33:37] != bytes(4):
             raise AttestationError("the attested key was used before")
         if data[37:53] != self._environment:
             raise AttestationError("the attestation is of another environment (development?)")
-        if found != key_id:
+        if credential != key_id:
             raise AttestationError("the attestation's credential is another than keyId says")
 
 
 def _decoded(evidence: Mapping[str, Any], name: str) -> bytes:
     """What is base64 in the evidence."""
-    found = evidence.get(name)
+    text = evidence.get(name)
     try:
-        return base64.b64decode(found, validate=True) if isinstance(found, str) else b""
+        return base64.b64decode(text, validate=True) if isinstance(text, str) else b""
     except ValueError:
         return b""
 
@@ -148,11 +148,11 @@ def _read(data: bytes) -> tuple[list[bytes], bytes]:
     try:
         if len(data) > _LONGEST:
             raise ValueError("it is too long")
-        found = read_cbor(data)
-        if found["fmt"] != "apple-appattest":
+        content = read_cbor(data)
+        if content["fmt"] != "apple-appattest":
             raise ValueError("it is of another format")
-        certificates, said = found["attStmt"]["x5c"], found["authData"]
-        parts = [*certificates, said]
+        certificates, auth_data = content["attStmt"]["x5c"], content["authData"]
+        parts = [*certificates, auth_data]
         if len(parts) != 3 or not all(isinstance(one, bytes) for one in parts):
             raise ValueError("it lacks certificates or data")
     except (KeyError, TypeError, ValueError) as error:
@@ -160,7 +160,7 @@ def _read(data: bytes) -> tuple[list[bytes], bytes]:
             "expected keyId and attestationObject in the attestation, base64; the latter is none "
             "of App Attest"
         ) from error
-    return list(certificates), said
+    return list(certificates), auth_data
 
 
 def _nonce(leaf: x509.Certificate) -> bytes:

@@ -48,12 +48,12 @@ def _read(data: bytes, at: int, depth: int) -> tuple[Any, int]:
         values.append(value)
     if kind == _ARRAY:
         return values, at
-    names, found = values[::2], {}
+    names, mapping = values[::2], {}
     for name, value in zip(names, values[1::2], strict=True):
-        if not isinstance(name, int | str) or name in found:
+        if not isinstance(name, int | str) or name in mapping:
             raise ValueError("found a name twice, or one that is neither number nor text")
-        found[name] = value
-    return found, at
+        mapping[name] = value
+    return mapping, at
 
 
 def _head(data: bytes, at: int) -> tuple[int, int, int]:

@@ -92,8 +92,10 @@ class PlayIntegrity:
                 raise AttestationError("the token is another app's")
         if app.get("appRecognitionVerdict") != "PLAY_RECOGNIZED":
             raise AttestationError("Play does not know this version of the app")
-        found = app.get("certificateSha256Digest")
-        if not isinstance(found, list) or not self._certificates.intersection(map(_read, found)):
+        digests = app.get("certificateSha256Digest")
+        if not isinstance(digests, list) or not self._certificates.intersection(
+            map(_read, digests)
+        ):
             raise AttestationError("the app is signed with another certificate")
         verdicts = _part(payload, "deviceIntegrity").get("deviceRecognitionVerdict")
         if self._device_verdict and (
@@ -117,12 +119,12 @@ def make_play_integrity(*, decode: str, **options: Any) -> PlayIntegrity:
 def _digest(text: str) -> bytes:
     """The 32 bytes of a certificate's digest."""
     try:
-        found = bytes.fromhex(text.replace(":", ""))
+        digest = bytes.fromhex(text.replace(":", ""))
     except (AttributeError, ValueError):
-        found = b""
-    if len(found) != _DIGEST_BYTES:
+        digest = b""
+    if len(digest) != _DIGEST_BYTES:
         raise InvalidInputError(f"found the certificate {text!r:.80}, expected SHA-256 in hex")
-    return found
+    return digest
 
 
 def _read(text: object) -> bytes:
@@ -135,5 +137,5 @@ def _read(text: object) -> bytes:
 
 def _part(payload: object, name: str) -> Mapping[str, Any]:
     """A part of the payload, empty where there is none."""
-    found = payload.get(name) if isinstance(payload, Mapping) else None
-    return found if isinstance(found, Mapping) else {}
+    part = payload.get(name) if isinstance(payload, Mapping) else None
+    return part if isinstance(part, Mapping) else {}

@@ -1,1 +1,1 @@
-"""Rounds over simulated devices, in this process or on Ray."""
+"""Rounds over simulated devices, in this process."""

@@ -70,10 +70,10 @@ class Simulation:
     @property
     def description(self) -> str:
         """A sentence for people."""
-        kept = sum(len(store.kept) for store in self.devices.stores.values())
+        queries = sum(len(store.kept) for store in self.devices.stores.values())
         wanted = self.options.settings.clients_per_round
         return (
-            f"{len(self.devices)} simulated devices with {kept / len(self.devices):.0f} queries "
+            f"{len(self.devices)} simulated devices with {queries / len(self.devices):.0f} queries "
             f"each; {self.options.rounds} rounds of {wanted}"
         )
 
@@ -178,8 +178,8 @@ def _check_offers(
     """See that a device is there that would not decline every offer."""
     most = 0
     for store in stores.values():  # of a million users, the first that would take part is enough
-        if (found := len(distinct(store.kept))) > most:
-            most = found
+        if (count := len(distinct(store.kept))) > most:
+            most = count
             reason = limits.refusal(options.local, options.settings.clip_norm, most)
             if reason is None:
                 return
@@ -222,8 +222,8 @@ def _check_empty(folder: Path) -> None:
         return
     if not folder.is_dir():
         raise InvalidInputError(f"{folder} is no folder, expected one; name another --output")
-    if found := sorted(one.name for one in folder.iterdir() if not one.name.startswith(".")):
-        some = ", ".join(found[:3]) + (", ..." if len(found) > 3 else "")
+    if names := sorted(one.name for one in folder.iterdir() if not one.name.startswith(".")):
+        some = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
         raise InvalidInputError(
             f"{folder} is not a simulation's: found {some} and no {_DESCRIPTION}, expected an "
             "empty folder or none; it is left alone. Name another --output"
@@ -232,27 +232,27 @@ def _check_empty(folder: Path) -> None:
 
 def _check_same(path: Path, description: Mapping[str, Any]) -> None:
     try:
-        found = json.loads(path.read_bytes())
+        stored = json.loads(path.read_bytes())
     except ValueError:
-        found = {}
+        stored = {}
     wanted = json.loads(json.dumps(description))
-    if differing := list(_differing(found, wanted)):
+    if differing := list(_differing(stored, wanted)):
         raise InvalidInputError(
             f"{path.parent} holds another simulation: {', '.join(differing)} differ from its "
             f"{_DESCRIPTION}. Name another --output, or repeat what it was begun with"
         )
 
 
-def _differing(found: Any, wanted: Any, name: str = "") -> Iterator[str]:
+def _differing(stored: Any, wanted: Any, name: str = "") -> Iterator[str]:
     """The names, dotted, whose values are not the same in both; one that is missing is None."""
-    if not isinstance(wanted, dict) or not isinstance(found, dict):
-        if found != wanted:
+    if not isinstance(wanted, dict) or not isinstance(stored, dict):
+        if stored != wanted:
             yield name or "everything"
         return
-    for key in wanted | found:
+    for key in wanted | stored:
         inner = f"{name}.{key}" if name else key
         if key in wanted or inner != _SAID_BY_THE_REGISTRY:
-            yield from _differing(found.get(key), wanted.get(key), inner)
+            yield from _differing(stored.get(key), wanted.get(key), inner)
 
 
 def _has_begun(folder: Path) -> bool:

@@ -44,7 +44,7 @@ def read_clients(path: Path | str) -> dict[str, SimulatedStore]:
         ArtifactNotFoundError: there is no such file.
         CorpusError: a line is not such an object, or there is none; names file and line.
     """
-    found: dict[str, list[Example]] = {}
+    examples: dict[str, list[Example]] = {}
     for number, entry in json_objects(path):
         name = field_name(path, number, entry, "client", "user")
         text = field_name(path, number, entry, "query", "text")
@@ -58,10 +58,10 @@ def read_clients(path: Path | str) -> dict[str, SimulatedStore]:
         if example.opened is not None and example.opened not in example.shown:
             raise bad_line(path, number, f"opened {example.opened!r}", "one of the ids shown")
         client = identifier(path, number, entry[name], name)
-        found.setdefault(client, []).append(example)
-    if not found:
+        examples.setdefault(client, []).append(example)
+    if not examples:
         raise CorpusError(f"{path}: found no line, expected queries of simulated clients")
-    return {client: SimulatedStore(tuple(kept)) for client, kept in found.items()}
+    return {client: SimulatedStore(tuple(kept)) for client, kept in examples.items()}
 
 
 def by_topic(
@@ -105,10 +105,10 @@ class Numbered(Sequence[str]):
     @overload
     def __getitem__(self, place: slice) -> list[str]: ...
     def __getitem__(self, place: int | slice) -> str | list[str]:
-        found = range(self.size)[place]
-        if isinstance(found, range):
-            return [self[one] for one in found]
-        return f"{self.prefix}{found:05d}"
+        chosen = range(self.size)[place]
+        if isinstance(chosen, range):
+            return [self[one] for one in chosen]
+        return f"{self.prefix}{chosen:05d}"
 
     def index(self, name: object, start: int = 0, stop: int | None = None) -> int:
         """The place of ``name``; raises ValueError where it is none of these."""

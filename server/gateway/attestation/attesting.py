@@ -1,5 +1,5 @@
-"""How a gateway asks its checker: whatever the checker does, a device gets an answer in time, and
-what failed is a line in the log and a count.
+"""Calls a checker with a time limit: a device always gets an answer, and a failure is logged and
+counted.
 
 A checker may ask a server of its platform, and so may be slow, fail, or hang. Each question has a
 daemon thread of its own: one that hangs holds neither a request, nor the process as it stops, nor
@@ -24,11 +24,11 @@ from pocketquery.server.gateway.problems import Problem
 __all__ = ["Attesting"]
 
 _MOST_AT_ONCE = 64
-_AGAIN = 60.0  # seconds after which a device is told to come back
+_RETRY_DELAY_S = 60.0  # which a device is told to wait
 
 
 class Attesting:
-    """Sees that a device which registers is attested, where that is asked.
+    """Checks that a device which registers is attested, where the gateway asks for it.
 
     Args:
         checker: looks at evidence; None: any device may register.
@@ -59,7 +59,7 @@ class Attesting:
         made = self.challenges.make(self._clock())
         return {"challenge": made, "expires_in": self.challenges.seconds}
 
-    async def check(self, key: bytes, said: Mapping[str, Any]) -> None:
+    async def check(self, key: bytes, body: Mapping[str, Any]) -> None:
         """See that what a device says as it registers ``key`` attests it.
 
         Raises:
@@ -67,7 +67,7 @@ class Attesting:
         """
         if self._checker is None:
             return
-        evidence, challenge = said.get("attestation"), said.get("challenge")
+        evidence, challenge = body.get("attestation"), body.get("challenge")
         if not isinstance(evidence, dict) or not isinstance(challenge, str):
             raise Problem(
                 403,
@@ -91,18 +91,18 @@ class Attesting:
         answer: asyncio.Future[BaseException | None] = loop.create_future()
 
         def work() -> None:
-            found: BaseException | None = None
+            failure: BaseException | None = None
             try:
                 checker.check(bound, evidence)
             except BaseException as error:  # whatever it is, it may not end in this thread
-                found = error
+                failure = error
             with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
-                loop.call_soon_threadsafe(done, found)
+                loop.call_soon_threadsafe(done, failure)
 
-        def done(found: BaseException | None) -> None:
+        def done(failure: BaseException | None) -> None:
             self._running -= 1
             if not answer.done():  # else nobody waits any more
-                answer.set_result(found)
+                answer.set_result(failure)
 
         try:
             threading.Thread(target=work, name="gateway-attestation", daemon=True).start()
@@ -123,5 +123,5 @@ class Attesting:
         """What a device is told, once it is in the log and counted."""
         event("attestation_failed", logging.ERROR, error=error, why=why)
         self._metrics.attestations.labels(why).inc()
-        said = "the evidence could not be checked; register again later, with a new challenge"
-        return Problem(503, "attestation_failed", said, retry_after=_AGAIN)
+        detail = "the evidence could not be checked; register again later, with a new challenge"
+        return Problem(503, "attestation_failed", detail, retry_after=_RETRY_DELAY_S)

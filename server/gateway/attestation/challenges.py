@@ -1,4 +1,4 @@
-"""Challenges that devices have evidence made over; none is kept."""
+"""Challenges that a device's evidence must contain; none is stored."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What every connection to a gateway, and every request, has to pass before it is looked at."""
+"""Limits on connections and requests, before a request is handled."""

@@ -1,9 +1,9 @@
-"""What one connection may cost: how long it may say nothing, or little at a time, how large a
-request may be that nobody has looked at yet, and how many connections an address has at once.
+"""Limits of one connection: how long it may be idle or slow, how large a request it may send, and
+how many connections an address has.
 
-uvicorn waits for a request without an end, and keeps what comes of its headers, however long they
-are; its one timer begins after an answer. Whoever opens connections and is silent, or sends headers
-for ever, would so have all that a gateway takes. Here each request has a time in which its headers
+uvicorn waits for a request without a limit and keeps its headers, however long they are; its one
+timer begins after an answer. Whoever opens connections and stays silent, or sends headers forever,
+could use up all connections of a gateway. Here each request has a time in which its headers
 have come, another for its body, and its answer one in which it is taken. What is no body (request
 line, headers, sizes and extensions of chunks, trailers) has 16 KiB and 100 headers, counted as they
 are parsed; bodies have a room of their own that all connections share. Requests that are sent
@@ -84,7 +84,7 @@ class _Addresses:
 
     def __init__(self, most: int, exempt: Sequence[str]) -> None:
         self._most = 0 if "*" in exempt else most
-        self._exempt = [found for one in exempt if (found := _network(one)) is not None]
+        self._exempt = [network for one in exempt if (network := _network(one)) is not None]
         self._open: Counter[bytes] = Counter()
 
     def enter(self, address: str | None) -> bytes | None:
@@ -106,8 +106,8 @@ class _Addresses:
 
     def is_exempt(self, address: str | None) -> bool:
         """Whether what comes from an address may be many devices'."""
-        found = _network(address or "")
-        return found is not None and any(found[0] in network for network in self._exempt)
+        own = _network(address or "")
+        return own is not None and any(own[0] in network for network in self._exempt)
 
 
 def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
@@ -136,18 +136,18 @@ class _Limits:
         self.bodies = bodies
         self.metrics = metrics
         self.admit = admit
-        said = f"the request's headers took more than {self.header_seconds:g} s; send them at once"
-        self.slow = Problem(408, "slow", said)
-        said = "too many connections from this address; use one for many requests"
+        text = f"the request's headers took more than {self.header_seconds:g} s; send them at once"
+        self.slow = Problem(408, "slow", text)
+        text = "too many connections from this address; use one for many requests"
         again = self.header_seconds
-        self.many = Problem(429, "address_connections", said, retry_after=again)
+        self.many = Problem(429, "address_connections", text, retry_after=again)
         self.malformed = Problem(400, "malformed", "this is no HTTP/1.1 request; mend it")
-        said = f"found more than {_MOST_HEADERS} headers or {_MOST_HEAD_BYTES} bytes of them"
-        self.large = Problem(431, "headers", f"{said}, expected at most that many")
-        said = f"found over {_MOST_WAITING} requests that wait; send them when others are answered"
-        self.hasty = Problem(429, "waiting", said, retry_after=again)
-        said = "the bodies of too many requests are here already; send it again later"
-        self.full = Problem(503, "busy", said, retry_after=_FULL_RETRY_S)
+        text = f"found more than {_MOST_HEADERS} headers or {_MOST_HEAD_BYTES} bytes of them"
+        self.large = Problem(431, "headers", f"{text}, expected at most that many")
+        text = f"found over {_MOST_WAITING} requests that wait; send them when others are answered"
+        self.hasty = Problem(429, "waiting", text, retry_after=again)
+        text = "the bodies of too many requests are here already; send it again later"
+        self.full = Problem(503, "busy", text, retry_after=_FULL_RETRY_S)
 
 
 def _raw(problem: Problem) -> bytes:

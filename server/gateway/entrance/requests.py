@@ -1,4 +1,4 @@
-"""What every request passes, whatever its path and method: an address's limit, metrics, a log line.
+"""The outermost middleware: an address's rate limit, metrics and a log line for every request.
 
 What the protocol refuses itself, because it is no request or too large a one, is counted the same
 way: see connections.py.
@@ -43,10 +43,10 @@ def note(
         seconds: until it was answered.
     """
     status = problem if isinstance(problem, int) else problem.status
-    said: dict[str, Any] = {} if isinstance(problem, int) else {"code": problem.code}
+    fields: dict[str, Any] = {} if isinstance(problem, int) else {"code": problem.code}
     metrics.answered(route, status, seconds)
     milliseconds = round(1000 * seconds, 1)
-    event("request", method=method, route=route, status=status, milliseconds=milliseconds, **said)
+    event("request", method=method, route=route, status=status, milliseconds=milliseconds, **fields)
 
 
 class Entrance:

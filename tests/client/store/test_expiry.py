@@ -175,7 +175,7 @@ def test_what_was_made_of_queries_goes_where_none_is_left_whatever_the_clock_sho
     assert kept[25:] == [(0, False, False)] * 5
 
 
-def test_what_was_made_anew_is_kept_anew(tmp_path: Path) -> None:
+def test_what_is_computed_again_gets_a_new_age(tmp_path: Path) -> None:
     path = tmp_path / "queries.sqlite"
     for day in range(0, 300, 5):
         with QueryStore.open(path, clock=lambda: NOW + day * DAY) as store:  # noqa: B023

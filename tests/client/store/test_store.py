@@ -332,9 +332,7 @@ def test_what_the_app_set_holds_for_whoever_opens_the_store_without(
         assert queries(node) == ["p"]
 
 
-def test_a_limit_outlives_what_is_erased_and_a_file_that_is_made_anew(
-    path: Path, clock: Clock
-) -> None:
+def test_a_limit_outlives_an_erasure_and_a_new_file(path: Path, clock: Clock) -> None:
     with QueryStore.open(path, max_rows=2, clock=clock) as app:
         app.give_consent()
         app.erase_all()

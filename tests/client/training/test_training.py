@@ -117,7 +117,7 @@ def same(left: LocalResult, right: LocalResult) -> bool:
     )
 
 
-def test_what_comes_of_a_round(device: TrainingSetup) -> None:
+def test_the_result_of_a_round(device: TrainingSetup) -> None:
     result = device.train()
     assert result.stopped is None
     assert (result.examples, result.steps, len(result.losses)) == (24, 3, 3)
@@ -195,7 +195,7 @@ def answers(*texts: str | None) -> Callable[[], str | None]:
 
 
 @pytest.mark.parametrize("asked", [0, 1, 2, 3, 4])
-def test_whenever_it_is_told_to_stop_nothing_is_left(device: TrainingSetup, asked: int) -> None:
+def test_a_stopped_run_leaves_nothing(device: TrainingSetup, asked: int) -> None:
     """Asked before the start, before each of three steps, and before the result is given."""
     told = answers(*[None] * asked, "the consent was withdrawn")
     result = device.train(may_continue=told)

@@ -620,7 +620,7 @@ def test_it_is_healthy_as_long_as_an_upload_could_be_kept(small: SmallGateway) -
     assert health() == [200, 200]
 
 
-def test_what_fails_a_moment_after_a_good_answer_is_told_at_once(small: SmallGateway) -> None:
+def test_health_fails_at_once_where_a_write_fails_after_a_good_answer(small: SmallGateway) -> None:
     assert small.client.get("/v1/health").status_code == 200
     with nothing_can_be_written():
         assert small.client.get("/v1/health").status_code == 200  # one write a second

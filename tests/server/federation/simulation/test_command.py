@@ -53,7 +53,7 @@ def judged(files: Files) -> list[str]:
     ]  # fmt: skip
 
 
-def test_queries_alone_are_enough_and_a_report_is_left(
+def test_queries_alone_are_enough_and_a_report_is_written(
     federation: Files, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(federation, tmp_path / "out") == 0
@@ -114,7 +114,7 @@ def test_users_and_judgements_of_ones_own_and_the_result_as_json(
 
 
 @pytest.mark.slow
-def test_the_same_seed_leaves_the_same_rows_and_more_rounds_go_on_from_the_end(
+def test_the_same_seed_gives_the_same_rows_and_more_rounds_continue(
     federation: Files, tmp_path: Path
 ) -> None:
     short, long = (tmp_path / name for name in ("short", "long"))
@@ -127,7 +127,7 @@ def test_the_same_seed_leaves_the_same_rows_and_more_rounds_go_on_from_the_end(
     assert (short / "rounds.json").stat().st_mtime_ns == before
 
 
-def test_another_simulation_does_not_go_on_in_the_folder_of_one(
+def test_another_simulation_is_refused_in_the_folder_of_one(
     federation: Files, tmp_path: Path
 ) -> None:
     run(federation, tmp_path, "--json")

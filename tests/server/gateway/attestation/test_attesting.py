@@ -73,7 +73,7 @@ def test_only_attested_devices_register_where_that_is_asked(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("error", [KeyError("secret"), RuntimeError("secret"), SystemExit(3)])
-def test_a_checker_that_fails_is_told_to_nobody_but_the_log(
+def test_a_checker_that_fails_is_named_in_the_log_alone(
     tmp_path: Path, error: BaseException
 ) -> None:
     def fails(bound: bytes, evidence: Mapping[str, Any]) -> None:
