@@ -99,14 +99,22 @@ def load_attestation(name: str, options: Mapping[str, Any] | None = None) -> Att
 
 def _plugin(name: str) -> Callable[..., Any]:
     points = {point.name: point for point in entry_points(group=_GROUP)}
+    missing: ImportError | None = None
     if name in points:
-        loaded: Callable[..., Any] = points[name].load()
-        return loaded
+        try:
+            loaded: Callable[..., Any] = points[name].load()
+            return loaded
+        except ImportError as error:  # its package was removed, its metadata was not
+            missing = error
     if name in _OF_PACKAGE:
         raise MissingExtraError(
             f'attestation is "{name}", whose package "{_PACKAGE}" is not installed; install it '
             f"with: pip install {_PACKAGE} (from a checkout: pip install ./packages/{_PACKAGE})"
-        )
+        ) from missing
+    if missing is not None:
+        raise InvalidInputError(
+            f"attestation is {name!r}, a plug-in that cannot be loaded: {missing}; reinstall it"
+        ) from missing
     raise InvalidInputError(
         f"attestation is {name!r}, expected module:function or an installed plug-in: "
         f"{', '.join(sorted(points)) or 'none is installed'}"

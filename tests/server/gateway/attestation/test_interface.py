@@ -30,7 +30,14 @@ def no_checker() -> int:
 @pytest.fixture
 def plugin(monkeypatch: pytest.MonkeyPatch) -> None:
     """A plug-in is installed under the name "mine"."""
-    points = EntryPoints([EntryPoint("mine", f"{HERE}:Checker", "pocketquery.attestation")])
+    group = "pocketquery.attestation"
+    points = EntryPoints(
+        [
+            EntryPoint("mine", f"{HERE}:Checker", group),
+            EntryPoint("removed", "no_such_package:Checker", group),
+            EntryPoint("app-attest", "no_such_package:Checker", group),
+        ]
+    )
     monkeypatch.setattr(interface, "entry_points", lambda group: points.select(group=group))
 
 
@@ -50,7 +57,12 @@ def test_a_missing_package_is_named(plugin: None, name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("other", {}, "'other', expected module:function or an installed plug-in: mine"),
+        (
+            "other",
+            {},
+            "'other', expected .* an installed plug-in: app-attest, mine",
+        ),
+        ("removed", {}, "'removed', a plug-in that cannot be loaded: No module named"),
         ("no_such_module:f", {}, "'no_such_module:f' cannot be loaded"),
         (":f", {}, "':f' cannot be loaded, expected module:function"),
         (f"{HERE}:no_such", {}, "cannot be loaded"),
