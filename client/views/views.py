@@ -15,24 +15,11 @@ from typing import Any, Literal
 
 from pocketquery.client.views.augmenter_choice import describe
 from pocketquery.client.views.augmenters import Augmenter, AugResult
-from pocketquery.client.views.typing_augmenters import DropoutView, NoiseCase, Typo, Unfinished
-from pocketquery.client.views.word_augmenters import NeighbourSwap, Shuffle, WordDrop
+from pocketquery.client.views.typing_augmenters import DropoutView, NoiseCase, Typo
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.validation import check_text
 
-__all__ = [
-    "DropoutView",
-    "NeighbourSwap",
-    "NoiseCase",
-    "Shuffle",
-    "Typo",
-    "Unfinished",
-    "View",
-    "ViewPlan",
-    "WordDrop",
-    "draw_views",
-    "make_views",
-]
+__all__ = ["View", "ViewPlan", "draw_views", "make_views"]
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from dataclasses import asdict
 import pytest
 
 from pocketquery.client.local_config import LocalConfig
-from pocketquery.client.views.views import Typo
+from pocketquery.client.views.typing_augmenters import Typo
 from pocketquery.sdk.errors import InvalidInputError
 
 MESSAGES = {"heavy_views": "heavy", "light_views": "light"}

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pocketquery.client.views.views import DropoutView, Shuffle, Typo, WordDrop
+from pocketquery.client.views.typing_augmenters import DropoutView, Typo
+from pocketquery.client.views.word_augmenters import Shuffle, WordDrop
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery_research.augmentation.measure import audit
 

@@ -13,7 +13,8 @@ from pocketquery.client.store.store import Example
 from pocketquery.client.training.batches import Batches, padded, stream
 from pocketquery.client.training.prototypes import MatrixVectors
 from pocketquery.client.training.step_description import StateTensor, StepDescription
-from pocketquery.client.views.views import DropoutView, ViewPlan
+from pocketquery.client.views.typing_augmenters import DropoutView
+from pocketquery.client.views.views import ViewPlan
 from pocketquery.sdk.bundle.manifest import Space
 from pocketquery.sdk.errors import InvalidInputError, SpaceMismatchError
 from pocketquery.sdk.index.index import open_index

@@ -3,7 +3,9 @@ from __future__ import annotations
 import random
 
 from pocketquery.client.views.tally import Tally
-from pocketquery.client.views.views import NoiseCase, Shuffle, Typo, ViewPlan, draw_views
+from pocketquery.client.views.typing_augmenters import NoiseCase, Typo
+from pocketquery.client.views.views import ViewPlan, draw_views
+from pocketquery.client.views.word_augmenters import Shuffle
 
 
 def test_an_augmenter_that_does_nothing_raises_an_alarm() -> None:

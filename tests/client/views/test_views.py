@@ -9,19 +9,10 @@ import pytest
 from hypothesis import given
 
 from pocketquery.client.views.augmenters import AugResult, RuleAugmenter
+from pocketquery.client.views.typing_augmenters import DropoutView, NoiseCase, Typo, Unfinished
 from pocketquery.client.views.typing_noise import mistype
-from pocketquery.client.views.views import (
-    DropoutView,
-    NoiseCase,
-    Shuffle,
-    Typo,
-    Unfinished,
-    View,
-    ViewPlan,
-    WordDrop,
-    draw_views,
-    make_views,
-)
+from pocketquery.client.views.views import View, ViewPlan, draw_views, make_views
+from pocketquery.client.views.word_augmenters import Shuffle, WordDrop
 from pocketquery.sdk.errors import InvalidInputError
 from tests.client.augmented_texts import ANYTHING, SEEDS, German
 
