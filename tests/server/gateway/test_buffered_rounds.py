@@ -75,7 +75,7 @@ class Part(threading.Thread):
     def is_offered_the_second(self) -> bool:
         """Whether the gateway has begun the second step."""
         found, _ = self.party.ask()
-        return found is not None and found.offer.round == 1
+        return found is not None and found.round == 1
 
 
 @dataclass(frozen=True)
