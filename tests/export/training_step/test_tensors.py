@@ -99,8 +99,6 @@ def test_what_does_not_fit_is_refused(
 ) -> None:
     with pytest.raises(InvalidInputError, match="has no adapter"):
         divide(headed_student, {}, "index_byol", "adapter")
-    with pytest.raises(InvalidInputError, match='part is "head"'):
-        divide(headed_student, adapter, "index_byol", "head")
     name = "adapter.layers.0.query.down"
     with pytest.raises(InvalidInputError, match=r"shape \(8, 63\), the student takes \(8, 64\)"):
         divide(headed_student, adapter | {name: adapter[name][:, 1:]}, "index_byol", "adapter")

@@ -41,6 +41,7 @@ from pocketquery.sdk.bundle.safetensors import parse
 from pocketquery.sdk.bundle.signature import public_key_of
 from pocketquery.sdk.bundle.writing import file_entries, write_bundle
 from pocketquery.sdk.errors import InvalidInputError, SpaceMismatchError
+from pocketquery.sdk.settings.declaration import from_json
 from pocketquery.server.modeling import SentenceEncoder
 from tests.export.training_bundle import tiny_student, tiny_training_bundle
 from tests.kills import by_fork, printed
@@ -160,6 +161,10 @@ def test_killed_at_many_lines_the_bundle_is_whole(bundle: Path, tmp_path: Path) 
 
 
 def test_mistakes_in_the_options_are_found_at_once() -> None:
+    with pytest.raises(
+        InvalidInputError, match="part is 'head', expected one of adapter, top, all"
+    ):
+        from_json(TrainingOptions, {"part": "head"}, "options")
     with pytest.raises(InvalidInputError, match="views is 4; index_byol takes 2"):
         TrainingOptions(views=4)
     with pytest.raises(InvalidInputError, match="views is 3; byol takes 2 or 4"):
