@@ -8,7 +8,7 @@ same update again, which is known by its nonce and counts once.
     collect    orchestration/device_collector.py; through gateways cohort_collector.py; of private
                rounds private_collector.py
     combine    round.py: receive() for each reply, close_round() for the server's step
-    decide     releases/gate.py: is retrieval with the candidate as good as before?
+    decide     releases/gate.py: does the candidate find more than the release in force?
     release    releases/publishing.py; the next round begins from it
 """
 
