@@ -52,10 +52,10 @@ def _half(value: NDArray[Any]) -> NDArray[np.float16]:
 
 
 def _checked_half(name: str, value: NDArray[Any]) -> NDArray[np.float16]:
-    found = np.asarray(value)
-    half = _half(found) if found.dtype in (np.float16, np.float32) else None
+    array = np.asarray(value)
+    half = _half(array) if array.dtype in (np.float16, np.float32) else None
     if half is None or not np.isfinite(half).all():
-        held = f"{found.dtype}" if half is None else "NaN, infinity or what float16 cannot hold"
+        held = f"{array.dtype}" if half is None else "NaN, infinity or what float16 cannot hold"
         raise InvalidInputError(
             f"adapter tensor {name!r} is {held}; expected finite float16 or float32"
         )

@@ -45,13 +45,15 @@ def parse_lineage(data: bytes, name: str = "the lineage") -> list[Statement]:
         raise CorruptArtifactError(
             f"{name}: found no statements, expected one a line, the last line ended too"
         )
-    found = [Statement.parse(one, f"{name}, line {number}") for number, one in enumerate(lines, 1)]
-    numbers = [one.sequence for one in found]
+    statements = [
+        Statement.parse(one, f"{name}, line {number}") for number, one in enumerate(lines, 1)
+    ]
+    numbers = [one.sequence for one in statements]
     if any(one >= other for one, other in itertools.pairwise(numbers)):
         raise CorruptArtifactError(f"{name}: statements {numbers}, expected numbers that grow")
-    if len({(one.space_id, one.encoder_sha256) for one in found}) > 1:
+    if len({(one.space_id, one.encoder_sha256) for one in statements}) > 1:
         raise CorruptArtifactError(f"{name}: its statements are of several encoders, expected one")
-    return found
+    return statements
 
 
 def follow(
@@ -156,10 +158,10 @@ def _check_signed(one: Statement, keys: Sequence[StatementKey], name: str) -> Ma
             continue
         verified[signer] = one.signatures[signer]
     if not verified:
-        found = refused or sorted(one.signatures) or ["nobody"]
+        signers = refused or sorted(one.signatures) or ["nobody"]
         expected = [key_id(key.key) for key in keys if key.may_sign(one.sequence)]
         raise SignatureError(
-            f"{name}: statement {one.sequence} is signed by {'; '.join(found)}, expected one of "
+            f"{name}: statement {one.sequence} is signed by {'; '.join(signers)}, expected one of "
             f"{', '.join(expected) or 'none'}; it was changed, comes from somebody else, or "
             "statements before it are missing. Fetch the whole lineage from its publisher"
         )

@@ -242,11 +242,11 @@ def _entry(name: str, spec: object, source: str) -> _Entry:
     offsets = _naturals(spec["data_offsets"], where, "data_offsets")
     if len(offsets) != 2:
         raise CorruptArtifactError(f"{where}: data_offsets {offsets}, expected [begin, end]")
-    wanted = math.prod(shape) * dtype.itemsize
-    if offsets[1] - offsets[0] != wanted:
+    expected_bytes = math.prod(shape) * dtype.itemsize
+    if offsets[1] - offsets[0] != expected_bytes:
         raise CorruptArtifactError(
             f"{where}: data_offsets span {offsets[1] - offsets[0]} bytes, "
-            f"dtype and shape {list(shape)} need {wanted}"
+            f"dtype and shape {list(shape)} need {expected_bytes}"
         )
     return _Entry(name, dtype, shape, *offsets)
 

@@ -250,9 +250,9 @@ def _target(fields: Fields) -> Target:
 def _roll_out(fields: Fields) -> RollOut | None:
     if fields.is_null("roll_out"):
         return None
-    found = fields.child("roll_out")
-    salt = _hexadecimal(found.text("salt"), 32, "roll_out.salt")
-    return RollOut(found.integer("share", 0, WHOLE - 1), salt, _target(found.child("rest")))
+    roll_out = fields.child("roll_out")
+    salt = _hexadecimal(roll_out.text("salt"), 32, "roll_out.salt")
+    return RollOut(roll_out.integer("share", 0, WHOLE - 1), salt, _target(roll_out.child("rest")))
 
 
 def _hexadecimal(text: str, count: int, name: str) -> bytes:

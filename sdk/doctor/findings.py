@@ -99,8 +99,8 @@ def guarded(
     """
     done: list[Finding] = []
     try:
-        found = check()
-        done.extend([found] if isinstance(found, Finding) else found)
+        result = check()
+        done.extend([result] if isinstance(result, Finding) else result)
     except MissingExtraError as error:
         message, remedy = str(error), str(error).partition("install it with: ")[2] or remedy
     except PocketQueryError as error:

@@ -60,8 +60,8 @@ def declared(lines: Iterable[str] | None = None) -> dict[str, tuple[Requirement,
             continue
         extra = _EXTRA.search(match["marker"] or "")
         inner = tuple(part.strip() for part in (match["extras"] or "").split(",") if part.strip())
-        wanted = Requirement(match["name"], match["range"].replace(" ", ""), inner)
-        by_extra.setdefault(extra[1] if extra else "", []).append(wanted)
+        requirement = Requirement(match["name"], match["range"].replace(" ", ""), inner)
+        by_extra.setdefault(extra[1] if extra else "", []).append(requirement)
     return {extra: tuple(_resolved(extra, by_extra, set())) for extra in by_extra}
 
 
@@ -71,10 +71,10 @@ def _resolved(
     if extra in seen:
         return
     seen.add(extra)
-    for wanted in by_extra.get(extra, []):
-        if wanted.name.lower() != _OURS:
-            yield wanted
-        for inner in wanted.extras if wanted.name.lower() == _OURS else ():
+    for requirement in by_extra.get(extra, []):
+        if requirement.name.lower() != _OURS:
+            yield requirement
+        for inner in requirement.extras if requirement.name.lower() == _OURS else ():
             yield from _resolved(inner, by_extra, seen)
 
 
@@ -131,18 +131,18 @@ def check_import(name: str) -> Finding:
 
 
 def check_packages(
-    wanted: Mapping[str, tuple[Requirement, ...]],
+    requirements: Mapping[str, tuple[Requirement, ...]],
     needed: Iterable[str] = (),
     versions: Callable[[str], str | None] = installed_version,
 ) -> Iterator[Finding]:
     """A finding for each package of the base install, and one for each extra.
 
     Args:
-        wanted: what :func:`declared` says.
+        requirements: what :func:`declared` says.
         needed: extras that must be there; the others may be absent.
         versions: the installed version of a package, or None.
     """
-    for requirement in wanted.get("", ()):
+    for requirement in requirements.get("", ()):
         have = versions(requirement.name)
         remedy = f'pip install "{requirement.name}{requirement.range}"'
         details = {"version": have, "range": requirement.range}
@@ -154,10 +154,10 @@ def check_packages(
             found, state, remedy = f"{have} ({requirement.range})", Severity.OK, ""
         yield Finding("packages", requirement.name, state, found, remedy, details)
     needed = list(needed)
-    for extra in sorted(filter(None, wanted)):
-        yield _extra(extra, wanted[extra], extra in needed, versions)
-    for extra in itertools.filterfalse(wanted.__contains__, needed):
-        known = ", ".join(sorted(filter(None, wanted)))
+    for extra in sorted(filter(None, requirements)):
+        yield _extra(extra, requirements[extra], extra in needed, versions)
+    for extra in itertools.filterfalse(requirements.__contains__, needed):
+        known = ", ".join(sorted(filter(None, requirements)))
         yield Finding(
             "extras", extra, Severity.BROKEN, "there is no such extra", f"name one of: {known}"
         )
@@ -170,11 +170,12 @@ def _extra(
     versions: Callable[[str], str | None],
 ) -> Finding:
     have = {requirement.name: versions(requirement.name) for requirement in requirements}
-    lacking = [name for name, found in have.items() if found is None]
+    lacking = [name for name, installed in have.items() if installed is None]
     wrong = [
-        f"{requirement.name} {found} (expected {requirement.range})"
+        f"{requirement.name} {installed} (expected {requirement.range})"
         for requirement in requirements
-        if (found := have[requirement.name]) is not None and not fits(found, requirement.range)
+        if (installed := have[requirement.name]) is not None
+        and not fits(installed, requirement.range)
     ]
     remedy = f'pip install "pocketquery[{extra}]"'
     details = {"versions": have, "lacking": lacking, "out_of_range": wrong}
@@ -184,6 +185,6 @@ def _extra(
         return Finding("extras", extra, state, found, remedy, details)
     if wrong:
         return Finding("extras", extra, Severity.BROKEN, "; ".join(wrong), remedy, details)
-    found = ", ".join(f"{name} {found}" for name, found in have.items())
+    found = ", ".join(f"{name} {installed}" for name, installed in have.items())
     found = found if len(have) <= _LISTED else f"{len(have)} packages, all in their ranges"
     return Finding("extras", extra, Severity.OK, found, "", details)

@@ -155,9 +155,13 @@ def _merged(
 ) -> Iterator[tuple[str, bytes, bytes]]:
     for term, rows, counts in postings_by_term(connection, len(new_rows), "old_postings"):
         rows = new_rows[rows]
-        kept = rows >= 0
-        if kept.any():
-            yield term, rows[kept].astype(_ROW).tobytes(), counts[kept].astype(_COUNT).tobytes()
+        retained = rows >= 0
+        if retained.any():
+            yield (
+                term,
+                rows[retained].astype(_ROW).tobytes(),
+                counts[retained].astype(_COUNT).tobytes(),
+            )
 
 
 def postings_by_term(

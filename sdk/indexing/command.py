@@ -118,22 +118,22 @@ def _index(arguments: argparse.Namespace) -> int:
 
 
 def _build(arguments: argparse.Namespace, notes: CorpusNotes) -> IndexReport:
-    given = [name for name in _SOURCES if getattr(arguments, name) is not None]
-    if len(given) != 1:
-        named = ", ".join("FOLDER" if name == "folder" else f"--{name}" for name in given)
+    sources = [name for name in _SOURCES if getattr(arguments, name) is not None]
+    if len(sources) != 1:
+        named = ", ".join("FOLDER" if name == "folder" else f"--{name}" for name in sources)
         raise InvalidInputError(
             f"found {named or 'no documents'}, expected one of FOLDER, --documents, --corpus and "
             "--encoded; for example: pocketquery index ~/notes"
         )
     if arguments.corpus is None:
         _check_only_for_corpora(arguments)
-    if given[0] in ("corpus", "encoded"):
+    if sources[0] in ("corpus", "encoded"):
         if arguments.output is None:
-            raise InvalidInputError(f"--{given[0]} is given without --output; name the index")
+            raise InvalidInputError(f"--{sources[0]} is given without --output; name the index")
         index_corpus = load_plugin("pocketquery.corpora", "corpus", "shards")
         report: IndexReport = index_corpus(arguments, notes)
         return report
-    return _index_folder(getattr(arguments, given[0]), arguments, notes)
+    return _index_folder(getattr(arguments, sources[0]), arguments, notes)
 
 
 def _check_only_for_corpora(arguments: argparse.Namespace) -> None:

@@ -70,7 +70,7 @@ def add_settings_command(
         name,
         description,
         examples,
-        lambda found: run(read_options(options, found)),
+        lambda arguments: run(read_options(options, arguments)),
     )
     add_options(parser, options)
     return parser
@@ -93,8 +93,8 @@ def add_settings_action(
         run: gets one of them, and whether JSON is wanted; returns the exit code.
     """
 
-    def read_and_run(found: argparse.Namespace) -> int:
-        return run(read_options(options, found), found.json)
+    def read_and_run(arguments: argparse.Namespace) -> int:
+        return run(read_options(options, arguments), arguments.json)
 
     parser = add_action(actions, name, summary, read_and_run)
     add_options(parser, options)
@@ -117,7 +117,7 @@ def add_options(parser: argparse.ArgumentParser, cls: type) -> None:
         _add(target, one)
 
 
-def read_options(cls: type[Chosen], found: argparse.Namespace) -> Chosen:
+def read_options(cls: type[Chosen], arguments: argparse.Namespace) -> Chosen:
     """What :func:`add_options` read.
 
     Raises:
@@ -128,26 +128,26 @@ def read_options(cls: type[Chosen], found: argparse.Namespace) -> Chosen:
         if one.option.hidden:
             continue
         if not _is_part(one):
-            value = getattr(found, _option(one, None).replace("-", "_"))
+            value = getattr(arguments, _option(one, None).replace("-", "_"))
             values[one.name] = tuple(value) if isinstance(value, list) else value
         elif one.part is None:
-            values[one.name] = read_options(one.type, found)
+            values[one.name] = read_options(one.type, arguments)
         else:
-            values[one.name] = _read_part(one, one.part, found)
+            values[one.name] = _read_part(one, one.part, arguments)
     return cls(**values)
 
 
-def _read_part(one: Declared, part: Part, found: argparse.Namespace) -> Any:
+def _read_part(one: Declared, part: Part, arguments: argparse.Namespace) -> Any:
     """The default with what was given; one that is None without stays None where nothing was."""
-    given = {
+    overrides = {
         inner.name: tuple(value) if isinstance(value, list) else value
         for inner, name in _part_options(one, part)
-        for value in [getattr(found, name.replace("-", "_"))]
+        for value in [getattr(arguments, name.replace("-", "_"))]
         if one.default is not None or value is not None
     }
-    if one.default is None and not given:
+    if one.default is None and not overrides:
         return None
-    return dataclasses.replace(one.type() if one.default is None else one.default, **given)
+    return dataclasses.replace(one.type() if one.default is None else one.default, **overrides)
 
 
 def _part_options(one: Declared, part: Part) -> list[tuple[Declared, str]]:

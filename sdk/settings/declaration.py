@@ -220,12 +220,12 @@ def from_json(
         raise error(f"{source} is {str(values)[:80]}, expected an object with names and values")
     known = {one.name: one for one in declared(cls)}
     made: dict[str, Any] = {}
-    for given, value in values.items():
-        name = str(given).replace("-", "_")
+    for key, value in values.items():
+        name = str(key).replace("-", "_")
         if name not in known:
             near = nearest(name, known)
             meant = f'; did you mean "{near}"?' if near else f"; expected some of {_names(known)}"
-            raise error(f'{source} has no setting "{str(given)[:80]}"{meant}')
+            raise error(f'{source} has no setting "{str(key)[:80]}"{meant}')
         made[name] = _typed(known[name], value, f"{source}: {name}", error)
     missing = [n for n, one in known.items() if one.default is dataclasses.MISSING]
     if absent := [name for name in missing if name not in made]:

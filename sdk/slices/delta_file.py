@@ -199,10 +199,10 @@ class Delta:
         runs = np.frombuffer(data, _RUN)
         first, counts = runs["first"].astype(np.int64), runs["count"].astype(np.int64)
         new = first == NEW
-        kept = manifest.old.documents - manifest.removed - manifest.changed
+        unchanged = manifest.old.documents - manifest.removed - manifest.changed
         inside = (first + counts <= manifest.old.documents)[~new].all()
-        if not inside or counts[new].sum() != count or counts[~new].sum() != kept:
-            self._refuse("order", f"other rows than {kept} old and {count} new ones")
+        if not inside or counts[new].sum() != count or counts[~new].sum() != unchanged:
+            self._refuse("order", f"other rows than {unchanged} old and {count} new ones")
         # From here on it is no longer than the two indexes.
         starts = np.repeat(np.where(new, -1, first), counts)
         within = np.arange(len(starts)) - np.repeat(np.cumsum(counts) - counts, counts)

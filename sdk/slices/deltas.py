@@ -291,11 +291,11 @@ def _is_there(source: IndexState, manifest: DeltaManifest, delta: Path) -> bool:
 
 def _check_ids(source: IndexState, changes: Changes, manifest: DeltaManifest, delta: Path) -> None:
     """Hold what a delta says of ids against the index: what goes, what comes, what changes."""
-    kept = set(changes.order[changes.order >= 0].tolist())
+    remaining = set(changes.order[changes.order >= 0].tolist())
     new = {document.id for document in changes.documents}
     gone, is_taken = set[str](), len(new) < len(changes.documents)
     for row, texts in enumerate(source.texts()):
-        if row not in kept:
+        if row not in remaining:
             gone.add(texts.id)
         elif texts.id in new:
             is_taken = True

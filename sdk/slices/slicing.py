@@ -194,8 +194,11 @@ def _groups(source: IndexState, field: str) -> tuple[dict[str, list[int]], int]:
     names, groups, left_out = dict[object, str](), dict[str, list[int]](), 0
     shown = dict[str, object]()
     for row, document in source.documents():
-        found = document.metadata.get(field)
-        values = {_key(one): one for one in (found if isinstance(found, list) else [found])}
+        value_or_list = document.metadata.get(field)
+        values = {
+            _key(one): one
+            for one in (value_or_list if isinstance(value_or_list, list) else [value_or_list])
+        }
         values.pop(None, None)
         left_out += not values
         for key, value in values.items():

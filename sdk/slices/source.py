@@ -88,8 +88,8 @@ class IndexState:
 
     def read(self, rows: Rows) -> tuple[list[Document], Codes]:
         """The documents of ``rows``, in that order, and their vectors."""
-        found = documents_of_rows(self._connection, rows.tolist())
-        return [found[row] for row in rows.tolist()], self.codes(rows)
+        documents = documents_of_rows(self._connection, rows.tolist())
+        return [documents[row] for row in rows.tolist()], self.codes(rows)
 
     def batches(self, rows: Rows) -> Iterator[tuple[list[Document], Codes]]:
         """The documents of ``rows``, as many at a time as a build adds."""

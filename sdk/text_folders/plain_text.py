@@ -66,11 +66,11 @@ def plain_text(text: str, suffix: str) -> tuple[str, list[Paragraph]]:
         elif rule:
             end()
             above = rule[1]
-        elif found := _HEADING.match(line):
+        elif marked := _HEADING.match(line):
             end()
             level = len(line) - len(line.lstrip("#"))
-            if found[1]:
-                outline.head(level, found[1])
+            if marked[1]:
+                outline.head(level, marked[1])
             else:
                 outline.end(level)
         elif markdown and _COMMENT.match(line):
