@@ -160,8 +160,8 @@ def rules_of(config: Mapping[str, Any]) -> DeviceRules | None:
             f"{' and '.join(missing)} missing or empty; private rounds need both, see pocketquery "
             "enrol. For plain rounds alone leave all of these out"
         )
-    given = {_RULES[name]: config[name] for name in _RULES if name in config}
-    return DeviceRules(**given, revoked=_revoked(config))
+    rules = {_RULES[name]: config[name] for name in _RULES if name in config}
+    return DeviceRules(**rules, revoked=_revoked(config))
 
 
 def _revoked(config: Mapping[str, Any]) -> frozenset[bytes]:

@@ -97,7 +97,7 @@ class OfferLimits(Settings):
         shown = config.steps * config.batch_size
         trained = min(queries, shown)
         monitors = config.limits
-        for name, found, least in (
+        for name, offered, least in (
             ("steps", config.steps, self.least_steps),
             ("batch_size", config.batch_size, self.least_batch),
             ("distinct queries to train on", trained, self.least_queries),
@@ -105,9 +105,9 @@ class OfferLimits(Settings):
             ("limits.rank_kept", monitors.rank_kept, self.least_kept),
             ("limits.spread_kept", monitors.spread_kept, self.least_kept),
         ):
-            if not found >= least:
-                yield _said(name, found, "at least", least)
-        for name, found, most in (
+            if not offered >= least:
+                yield _violation(name, offered, "at least", least)
+        for name, offered, most in (
             ("steps", config.steps, self.most_steps),
             ("showings of a query", shown / max(queries, 1), self.most_repetitions),
             ("clip_norm", clip_norm, self.largest_clip),
@@ -118,16 +118,16 @@ class OfferLimits(Settings):
             ("hybrid_loss_weight", config.hybrid_loss_weight, self.largest_hybrid_weight),
             ("limits.drift", monitors.drift, self.largest_drift),
         ):
-            if not found <= most:
-                yield _said(name, found, "at most", most)
+            if not offered <= most:
+                yield _violation(name, offered, "at most", most)
         if not self.least_typo_rate:
             return
         for augmenter in config.view_plan(2).heavy:
             if augmenter.strength != "heavy":
                 yield f"heavy_views has {augmenter.name!r}, which may leave a query as it is"
             elif augmenter.name == "typo" and config.typo_rate < self.least_typo_rate:
-                yield _said("typo_rate", config.typo_rate, "at least", self.least_typo_rate)
+                yield _violation("typo_rate", config.typo_rate, "at least", self.least_typo_rate)
 
 
-def _said(name: str, found: float, bound: str, value: float) -> str:
-    return f"{name}: found {found:g}, this device accepts {bound} {value:g}"
+def _violation(name: str, offered: float, bound: str, value: float) -> str:
+    return f"{name}: found {offered:g}, this device accepts {bound} {value:g}"

@@ -126,10 +126,10 @@ class Policy:
             (self.charging, "charging", reading.charging, "not charging"),
             (self.unmetered, "unmetered", reading.unmetered, "on a metered network"),
         )
-        for wanted, name, value, otherwise in conditions:
-            if wanted and value is None and name not in self.allow_unknown:
+        for required, name, value, otherwise in conditions:
+            if required and value is None and name not in self.allow_unknown:
                 yield _unknown(name)
-            elif wanted and value is False:
+            elif required and value is False:
                 yield f"the device is {otherwise}"
         limit, measured = self.max_temperature_c, reading.temperature_c
         if limit is None:

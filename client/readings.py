@@ -133,11 +133,13 @@ class SystemReadings:
         """Those that lead to the internet: of the default routes, IPv4 and IPv6."""
         four = [line.split() for line in (_text(self._proc / "net/route") or "").splitlines()]
         six = [line.split() for line in (_text(self._proc / "net/ipv6_route") or "").splitlines()]
-        found = {line[0] for line in four if len(line) > 7 and line[1] == line[7] == "00000000"}
-        found |= {
+        interfaces = {
+            line[0] for line in four if len(line) > 7 and line[1] == line[7] == "00000000"
+        }
+        interfaces |= {
             line[9] for line in six if len(line) > 9 and line[0] == "0" * 32 and line[1] == "00"
         }
-        return found - {"lo"}
+        return interfaces - {"lo"}
 
     def _unmetered_by(self, interface: str) -> bool | None:
         kind = _text(self._sys / "class/net" / interface / "uevent") or ""

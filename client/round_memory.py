@@ -59,8 +59,8 @@ class ClientState:
         """This, without what is of other tensors: those of an encoder since replaced."""
         shapes = {name: np.shape(value) for name, value in tensors.items()}
 
-        def fits(kept: FloatTensors) -> bool:
-            return {name: value.shape for name, value in kept.items()} == shapes
+        def fits(values: FloatTensors) -> bool:
+            return {name: value.shape for name, value in values.items()} == shapes
 
         return ClientState(
             self.residual if fits(self.residual) else {}, self.adapter if fits(self.adapter) else {}
@@ -113,15 +113,15 @@ class RoundMemory:
         """What the round before this one left, also after this one itself left its own."""
         return self._before if round_key == self._round_key else self._after
 
-    def keep(self, round_key: str, left: ClientState) -> None:
+    def keep(self, round_key: str, state: ClientState) -> None:
         """Keep what ``round_key`` left.
 
         Raises:
             OSError: the disk is full; what was kept before is kept still.
         """
         before = self.recall(round_key)
-        self._write(round_key, before, left)
-        self._round_key, self._before, self._after = round_key, before, left
+        self._write(round_key, before, state)
+        self._round_key, self._before, self._after = round_key, before, state
 
     def erase(self) -> None:
         """Forget everything, the secret too."""
@@ -151,18 +151,18 @@ class RoundMemory:
         if self._path.stat().st_size > _LARGEST:
             raise CorruptArtifactError(f"{source} is larger than the {_LARGEST} bytes expected")
         data = self._path.read_bytes()
-        found = parse_metadata(data, source)
+        metadata = parse_metadata(data, source)
         tensors = parse(data, source)
-        if found.keys() != _fields("", "", "", tensors).keys():
+        if metadata.keys() != _fields("", "", "", tensors).keys():
             raise CorruptArtifactError(
-                f"{source}: found the fields {sorted(found)}, expected those of {_FORMAT} "
+                f"{source}: found the fields {sorted(metadata)}, expected those of {_FORMAT} "
                 f"{_VERSION}"
             )
         try:
-            wanted = _fields(found["occasion"], found["epoch"], found["secret"], tensors)
+            expected = _fields(metadata["occasion"], metadata["epoch"], metadata["secret"], tensors)
         except UnicodeEncodeError:
-            wanted = {}
-        if found != wanted or not _SECRET.fullmatch(found["secret"]):
+            expected = {}
+        if metadata != expected or not _SECRET.fullmatch(metadata["secret"]):
             raise CorruptArtifactError(f"{source} was changed or is of another version")
         parts: dict[str, dict[str, NDArray[np.float32]]] = {name: {} for name in _parts()}
         for name, value in tensors.items():
@@ -173,9 +173,9 @@ class RoundMemory:
                     f"of {', '.join(parts)}"
                 )
             parts[part][rest] = value
-        self._secret = self._given_secret or bytes.fromhex(found["secret"])
-        self._epoch = found["epoch"]
-        self._round_key = found["occasion"]
+        self._secret = self._given_secret or bytes.fromhex(metadata["secret"])
+        self._epoch = metadata["epoch"]
+        self._round_key = metadata["occasion"]
         self._before = ClientState(parts["before.residual"], parts["before.adapter"])
         self._after = ClientState(parts["after.residual"], parts["after.adapter"])
 
@@ -183,9 +183,9 @@ class RoundMemory:
         if self._path is None:
             return
         states = [before.residual, before.adapter, after.residual, after.adapter]
-        kept = dict(zip(_parts(), states, strict=True))
+        parts = dict(zip(_parts(), states, strict=True))
         tensors = {
-            f"{part}:{name}": v for part, values in kept.items() for name, v in values.items()
+            f"{part}:{name}": v for part, values in parts.items() for name, v in values.items()
         }
         metadata = _fields(round_key, self._epoch or "", self._secret.hex(), tensors)
         make_folder(self._path.parent)

@@ -124,9 +124,9 @@ class Int8:
         codes = {name: value for name, value in tensors.items() if name != SCALES}
         scales = tensors.get(SCALES)
         if scales is None or scales.dtype != np.float32 or scales.shape != (len(codes),):
-            found = "none" if scales is None else f"{scales.dtype} {list(scales.shape)}"
+            description = "none" if scales is None else f"{scales.dtype} {list(scales.shape)}"
             raise CorruptArtifactError(
-                f"update: found the scales {found}, expected float32 [{len(codes)}]"
+                f"update: found the scales {description}, expected float32 [{len(codes)}]"
             )
         for name, value in codes.items():
             if value.dtype != np.int8:

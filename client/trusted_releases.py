@@ -90,12 +90,12 @@ class TrustedReleases:
         self._lock = threading.RLock()
         self._memory: sqlite3.Connection | None = None
         self._public_key: bytes | None = None
-        given = None if public_key is None else public_key_bytes(public_key)
-        if given is None and (self._path is None or not self._path.exists()):
+        new_key = None if public_key is None else public_key_bytes(public_key)
+        if new_key is None and (self._path is None or not self._path.exists()):
             return
         old = None if replaces is None else public_key_bytes(replaces)
         with self._transaction() as connection:
-            self._public_key = self._claim(connection, given, old, secret)
+            self._public_key = self._claim(connection, new_key, old, secret)
 
     @property
     def public_key(self) -> bytes | None:
@@ -203,30 +203,30 @@ class TrustedReleases:
     def _claim(
         self,
         connection: sqlite3.Connection,
-        given: bytes | None,
+        new_key: bytes | None,
         replaced: bytes | None,
         secret: bytes | None,
     ) -> bytes:
         """The key that is required from now on."""
         row = connection.execute("SELECT public_key FROM device").fetchone()
         if row is None:
-            if given is None:  # made and killed before it held anything
+            if new_key is None:  # made and killed before it held anything
                 raise SignatureError(f"{self._path}: found no key in it, expected one; give it")
             secret = secret or os.urandom(_SECRET_BYTES)
-            connection.execute("INSERT INTO device VALUES (1, ?, ?)", (secret, given))
-            return given
+            connection.execute("INSERT INTO device VALUES (1, ?, ?)", (secret, new_key))
+            return new_key
         required = bytes(row[0])
-        if given is None or given == required:
+        if new_key is None or new_key == required:
             return required
         lasting = {
             key.key for one in _statements(connection) for key in one.keys if key.until is None
         }
-        if given not in lasting:
+        if new_key not in lasting:
             if replaced is None or replaced not in {required, *lasting}:
-                _refuse_key(self._path, given, required, lasting)
+                _refuse_key(self._path, new_key, required, lasting)
             connection.execute("DELETE FROM encoders")
-        connection.execute("UPDATE device SET public_key = ?", (given,))
-        return given
+        connection.execute("UPDATE device SET public_key = ?", (new_key,))
+        return new_key
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
@@ -296,12 +296,12 @@ def _encoder(manifest: Manifest) -> str:
     return manifest.files[ENCODER_FILE].sha256
 
 
-def _check_target(release: AdapterRelease, wanted: Target, known: Statement, name: str) -> None:
-    if release.sha256 != wanted.sha256:
+def _check_target(release: AdapterRelease, target: Target, known: Statement, name: str) -> None:
+    if release.sha256 != target.sha256:
         raise RollbackError(
             f"{name}: release {release.version} with SHA-256 {release.sha256} was offered, "
-            f"statement {known.sequence} of its registry expects release {wanted.version} with "
-            f"{wanted.sha256} here; an old one was replayed, or its statement is missing. Fetch "
+            f"statement {known.sequence} of its registry expects release {target.version} with "
+            f"{target.sha256} here; an old one was replayed, or its statement is missing. Fetch "
             "release and lineage again"
         )
 
@@ -315,10 +315,10 @@ def _check_newer(release: AdapterRelease, in_force: str | None, name: str) -> No
         )
 
 
-def _refuse_key(path: Path | None, given: bytes, required: bytes, lasting: set[bytes]) -> None:
+def _refuse_key(path: Path | None, new_key: bytes, required: bytes, lasting: set[bytes]) -> None:
     expected = ", ".join(sorted(map(key_id, {required, *lasting})))
     raise SignatureError(
-        f"{path}: the public key {key_id(given)} is given, this device requires signatures by "
-        f"{expected}; give that one. Where it was lost and {key_id(given)} takes its place, name "
+        f"{path}: the public key {key_id(new_key)} is given, this device requires signatures by "
+        f"{expected}; give that one. Where it was lost and {key_id(new_key)} takes its place, name "
         "the lost one as what it replaces (replaced-key)"
     )

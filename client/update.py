@@ -129,10 +129,10 @@ def encode_update(
             header field or ``clip_norm`` out of range.
     """
     _check_header(header)
-    wanted = Clip(clip_norm).on_device(_sum(_checked(change), residual))
-    payload = Int8().on_device(wanted) if compress else wanted
-    sent = Int8().on_server(payload) if compress else wanted
-    lost = {name: wanted[name] - sent[name] for name in wanted}
+    clipped = Clip(clip_norm).on_device(_sum(_checked(change), residual))
+    payload = Int8().on_device(clipped) if compress else clipped
+    sent = Int8().on_server(payload) if compress else clipped
+    lost = {name: clipped[name] - sent[name] for name in clipped}
     return serialize(payload, _metadata(header)), lost
 
 
@@ -207,32 +207,34 @@ def _check_header(header: UpdateHeader) -> None:
         raise InvalidInputError(f"found {header}, expected a weight above 0 and plain text fields")
 
 
-def _header(found: Mapping[str, str]) -> UpdateHeader:
-    """The header in the metadata ``found``; every field must be there, and no other."""
+def _header(metadata: Mapping[str, str]) -> UpdateHeader:
+    """The header in ``metadata``; every field must be there, and no other."""
     fields = ["format", "version", *UpdateHeader.__dataclass_fields__]
-    if set(found) != set(fields):
+    if set(metadata) != set(fields):
         raise CorruptArtifactError(
-            f"update: found the metadata {sorted(found)}, expected {sorted(fields)}"
+            f"update: found the metadata {sorted(metadata)}, expected {sorted(fields)}"
         )
-    if (found["format"], found["version"]) != (FORMAT, VERSION):
+    if (metadata["format"], metadata["version"]) != (FORMAT, VERSION):
         raise CorruptArtifactError(
-            f"update: found format {found['format']!r}, version {found['version']!r}; expected "
-            f"{FORMAT!r}, version {VERSION!r}. The sender runs another release"
+            f"update: found format {metadata['format']!r}, version {metadata['version']!r}; "
+            f"expected {FORMAT!r}, version {VERSION!r}. The sender runs another release"
         )
     return UpdateHeader(
-        space_id=found["space_id"],
-        encoder_sha256=found["encoder_sha256"],
-        base_version=found["base_version"],
-        round=int(_matching(found, "round", _ROUND, "a whole number from 0")),
-        nonce=_matching(found, "nonce", _NONCE, "32 lowercase hexadecimal digits"),
-        weight=_number(found["weight"]),
+        space_id=metadata["space_id"],
+        encoder_sha256=metadata["encoder_sha256"],
+        base_version=metadata["base_version"],
+        round=int(_matching(metadata, "round", _ROUND, "a whole number from 0")),
+        nonce=_matching(metadata, "nonce", _NONCE, "32 lowercase hexadecimal digits"),
+        weight=_number(metadata["weight"]),
     )
 
 
-def _matching(found: Mapping[str, str], name: str, pattern: re.Pattern[str], expected: str) -> str:
-    if not pattern.fullmatch(found[name]):
-        raise CorruptArtifactError(f"update: {name} is {found[name]!r}, expected {expected}")
-    return found[name]
+def _matching(
+    metadata: Mapping[str, str], name: str, pattern: re.Pattern[str], expected: str
+) -> str:
+    if not pattern.fullmatch(metadata[name]):
+        raise CorruptArtifactError(f"update: {name} is {metadata[name]!r}, expected {expected}")
+    return metadata[name]
 
 
 def _number(text: str) -> float:

@@ -162,5 +162,5 @@ def judge(
     )
 
 
-def _gain(ranking: list[str], wanted: str) -> float:
-    return 1 / float(np.log2(ranking.index(wanted) + 2)) if wanted in ranking else 0.0
+def _gain(ranking: list[str], source: str) -> float:
+    return 1 / float(np.log2(ranking.index(source) + 2)) if source in ranking else 0.0

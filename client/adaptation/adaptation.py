@@ -158,7 +158,7 @@ def adapt(
         index,
         training,
     )
-    given = step.initial_state(encoder.adapter)
+    start = step.initial_state(encoder.adapter)
 
     def schedule(number: int) -> float:
         share = min((number + 1) / 10, (config.steps - number) / config.steps)
@@ -169,7 +169,7 @@ def adapt(
         step,
         batches,
         len(texts),
-        given,
+        start,
         training,
         np.random.default_rng(config.seed),
         may_continue=may_continue,
@@ -177,7 +177,7 @@ def adapt(
     )
     if result.stopped:
         raise ArtifactError(f"the adaptation was stopped and nothing is kept: {result.stopped}")
-    adapted = {name: given.online[name] + change for name, change in result.change.items()}
+    adapted = {name: start.online[name] + change for name, change in result.change.items()}
     encoder.swap_adapter({name: value.astype(np.float16) for name, value in adapted.items()})
     after = known_item_scores(
         encoder.encode_query, index, kept_aside, typo_rate=config.typo_rate, seed=config.seed

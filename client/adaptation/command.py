@@ -96,17 +96,19 @@ def _run(options: AdaptOptions) -> int:
     key = chosen_public_key(options)
     bundle = Bundle.open(options.bundle, public_key=key)
     manifest = bundle.manifest
-    given, parent = None, manifest.encoder_version
+    release_tensors, parent = None, manifest.encoder_version
     if options.release.adapter is not None:
         release = read_adapter(options.release.adapter, manifest=manifest, public_key=key)
-        given, parent = dict(release.tensors), release.version
+        release_tensors, parent = dict(release.tensors), release.version
     described: dict[str, Any] = {
         "manifest": manifest,
         "version": options.release.version or f"{parent}-adapted",
         "parent_version": parent,
         "signing_key": options.release.signing_key,
     }
-    if started := given or bundle.adapter():  # too large, a wrong key: before minutes of training
+    if (
+        started := release_tensors or bundle.adapter()
+    ):  # too large, a wrong key: before minutes of training
         pack_adapter(started, **described)
     with (
         open_index(options.index) as index,
@@ -116,7 +118,7 @@ def _run(options: AdaptOptions) -> int:
             bundle,
             index,
             config,
-            adapter=given,
+            adapter=release_tensors,
             num_threads=options.threads,
             show=lambda step, rate: bar.update(),
         )

@@ -57,15 +57,15 @@ def pseudo_queries(
         rng: draws the stretches; equal states give equal ones.
         stretches: how many, where they differ.
     """
-    found = list[str]()
+    texts = list[str]()
     title = document.metadata.get("title")
     if isinstance(title, str) and len(cut(title).texts) >= _LEAST_TITLE:
-        found.append(title.strip())
+        texts.append(title.strip())
     sentences = [cut(part) for part in _SENTENCE.split(document.text)]
     sentences = [one for one in sentences if len(one.texts) >= _SHORTEST]
     for _ in range(stretches if sentences else 0):
-        found.append(_stretch(rng.choice(sentences), rng))
-    for text in dict.fromkeys(found):
+        texts.append(_stretch(rng.choice(sentences), rng))
+    for text in dict.fromkeys(texts):
         yield PseudoQuery(text, document.id)
 
 
@@ -111,13 +111,13 @@ def taught_and_kept_aside(
     documents = sample(index.documents(), max(most, _LEAST_SAMPLED), rng)
     rng.shuffle(documents)
     aside = max(_KEPT_ASIDE_OF_FEW, round(_SHARE_KEPT_ASIDE * len(documents)))
-    found = [
+    pools = [
         [query for document in some for query in pseudo_queries(document, rng, stretches)]
         for some in (documents[aside:], documents[:aside])
     ]
-    taught = found[0]
+    taught = pools[0]
     learnt = {query.text for query in taught}
-    kept_aside = [query for query in found[1] if query.text not in learnt]
+    kept_aside = [query for query in pools[1] if query.text not in learnt]
     judging = len({query.source for query in kept_aside})
     if len(taught) < least or judging < LEAST_KEPT_ASIDE:
         raise InvalidInputError(

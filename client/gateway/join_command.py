@@ -252,7 +252,7 @@ def _turn(participation: Participation, options: JoinOptions) -> Outcome:
 def _config(options: JoinOptions) -> dict[str, Any]:
     """The options as a SuperNode's configuration has them."""
     private = options.private
-    given: dict[str, Any] = {
+    settings: dict[str, Any] = {
         **{name: getattr(options, name) for name in ("bundle", "index", "state", "policy")},
         "public-key": options.public_key,
         **{name: getattr(private, name) for name in ("enrolment", "certificate", "revoked")},
@@ -260,8 +260,8 @@ def _config(options: JoinOptions) -> dict[str, Any]:
     if private.rules is not None:
         rules = {one.name: getattr(private.rules, one.name) for one in declared(DeviceRules)}
         del rules["revoked"]
-        given |= {name.replace("_", "-"): value for name, value in rules.items()}
-    return {name: value for name, value in given.items() if value is not None}
+        settings |= {name.replace("_", "-"): value for name, value in rules.items()}
+    return {name: value for name, value in settings.items() if value is not None}
 
 
 @contextlib.contextmanager

@@ -32,18 +32,18 @@ class Outcome:
 def sent(
     connection: GatewayConnection,
     path: str,
-    wanted: Outcome,
+    success: Outcome,
     body: bytes = b"",
     *,
     verdict: str = "",
     figures: str | None = None,
 ) -> Outcome:
-    """``wanted``, where the gateway takes what is put there; else "over" or "left out".
+    """``success``, where the gateway takes what is put there; else "over" or "left out".
 
     Args:
         connection: to the gateway.
         path: where ``body`` goes.
-        wanted: what comes of it where it is taken.
+        success: what comes of it where it is taken.
         body: what is sent.
         verdict: that the gateway gives then; "": none, and an answer without a body.
         figures: how a training went.
@@ -63,8 +63,8 @@ def sent(
             return Outcome("left out", str(error))
         raise
     except ArtifactError as error:
-        said = error.__cause__
-        if isinstance(said, Refused) and said.code == "between_steps":  # the next one never began
+        cause = error.__cause__
+        if isinstance(cause, Refused) and cause.code == "between_steps":  # the next one never began
             return Outcome("over", str(error))
         raise
     if verdict:
@@ -73,4 +73,4 @@ def sent(
         raise CorruptArtifactError(
             f"the gateway answered PUT {path} with status {answer.status}, expected 204"
         )
-    return wanted
+    return success

@@ -115,14 +115,14 @@ class Participation:
         offer = offered.with_release(self._fetch(offered))
         if participant is not None and offer.is_private:
             return self.private.begin(offer.announcement, offer, participant)
-        given = device.answer(offer)
-        if isinstance(given, Declined):
-            return self.decline(offer.round, given.reason)
-        figures = figures_text(given.figures) if given.figures else None
+        reply = device.answer(offer)
+        if isinstance(reply, Declined):
+            return self.decline(offer.round, reply.reason)
+        figures = figures_text(reply.figures) if reply.figures else None
         path = f"/v1/rounds/{offer.round}/update"
         taken = Outcome("accepted")
         return sent(
-            self._connection, path, taken, given.update, verdict="accepted", figures=figures
+            self._connection, path, taken, reply.update, verdict="accepted", figures=figures
         )
 
     def decline(self, round_: int, reason: str) -> Outcome:
@@ -176,7 +176,7 @@ class Participation:
         self._etag = ""
         answer = self._current()
         announced = answer.json("the gateway's release")
-        path, wanted = self._state / RELEASE, announced.text("sha256", 64)
+        path, expected_sha256 = self._state / RELEASE, announced.text("sha256", 64)
         try:
             lineage = base64.b64decode(dict(announced.items()).get("lineage", ""), validate=True)
         except (TypeError, ValueError) as error:
@@ -185,11 +185,11 @@ class Participation:
             releases.follow(lineage, manifest=manifest)
             # In a roll-out this device may be among those that keep the release before.
             target = releases.target(manifest)
-            wanted = target.sha256 if target is not None else wanted
-        if path.is_file() and sha256_bytes(path.read_bytes()) == wanted:
+            expected_sha256 = target.sha256 if target is not None else expected_sha256
+        if path.is_file() and sha256_bytes(path.read_bytes()) == expected_sha256:
             self._etag = answer.etag
             return None
-        data = self._release(wanted)
+        data = self._release(expected_sha256)
         releases.release_for_search(data, lineage, manifest=manifest)
         write_atomic(path, data, mode=0o600)
         self._etag = answer.etag

@@ -72,10 +72,10 @@ class PrivateRounds:
             Refused: the device has no upload left.
             ArtifactError: the gateway cannot be reached.
         """
-        given = participant.answer(Stage.OFFER, announcement, offer)
-        if isinstance(given, Declined):
-            return self._decline(offer.round, given.reason)
-        outcome = self._send(offer.round, Stage.OFFER, given, Outcome("ready"))
+        reply = participant.answer(Stage.OFFER, announcement, offer)
+        if isinstance(reply, Declined):
+            return self._decline(offer.round, reply.reason)
+        outcome = self._send(offer.round, Stage.OFFER, reply, Outcome("ready"))
         if outcome.what == "ready":
             self.round = offer.round
         else:
@@ -114,23 +114,23 @@ class PrivateRounds:
         :meth:`begin`. Raises as it does."""
         number = self.round
         assert number is not None
-        given = participant.answer(message.stage, message.body)
-        if isinstance(given, Declined):
+        reply = participant.answer(message.stage, message.body)
+        if isinstance(reply, Declined):
             self.round = None
             participant.give_up(number)
-            return self._decline(number, given.reason)
+            return self._decline(number, reply.reason)
         is_last = message.stage == Stage.UNMASK
-        wanted = Outcome("accepted") if is_last else Outcome("answered", f"stage {message.stage}")
-        outcome = self._send(number, message.stage, given, wanted)
+        success = Outcome("accepted") if is_last else Outcome("answered", f"stage {message.stage}")
+        outcome = self._send(number, message.stage, reply, success)
         if is_last:
             self.round = None
-            if outcome != wanted:
+            if outcome != success:
                 participant.give_up(number)
         return outcome
 
-    def _send(self, number: int, stage: int, body: bytes, wanted: Outcome) -> Outcome:
+    def _send(self, number: int, stage: int, body: bytes, success: Outcome) -> Outcome:
         path = f"/v1/rounds/{number}/secure/{int(stage)}"
-        return sent(self._connection, path, wanted, body, verdict="received")
+        return sent(self._connection, path, success, body, verdict="received")
 
     def _decline(self, number: int, reason: str) -> Outcome:
         _log.info("private round declined: %s", reason)

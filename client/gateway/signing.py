@@ -128,36 +128,36 @@ def read_signature(
     Raises:
         SignatureError: they are not those of :func:`signed_headers`.
     """
-    given = _INPUT.fullmatch(headers.get("signature-input", ""))
+    signature_input = _INPUT.fullmatch(headers.get("signature-input", ""))
     signature = _SIGNATURE.fullmatch(headers.get("signature", ""))
     digest = _DIGEST.fullmatch(headers.get("content-digest", ""))
     figures = headers.get(FIGURES_HEADER)
-    if given is None or signature is None or digest is None:
+    if signature_input is None or signature is None or digest is None:
         missing = [
             name
-            for name, found in (
-                ("signature-input", given),
+            for name, value in (
+                ("signature-input", signature_input),
                 ("signature", signature),
                 ("content-digest", digest),
             )
-            if found is None
+            if value is None
         ]
         raise SignatureError(
             f"the request lacks {', '.join(missing)} in the form of docs/gateway.md; sign it"
         )
     covered = _COVERED if figures is None else _WITH_FIGURES
-    if not given[1].startswith(covered + ";"):
+    if not signature_input[1].startswith(covered + ";"):
         raise SignatureError(f"the signature covers other parts than {covered}; sign these")
     try:
         raw = base64.b64decode(signature[1], validate=True), base64.b64decode(digest[1])
     except binascii.Error as error:
         raise SignatureError(f"signature or digest is no base64: {error}") from error
     return SignedRequest(
-        key=bytes.fromhex(given[4]),
-        created=int(given[2]),
-        nonce=bytes.fromhex(given[3]),
+        key=bytes.fromhex(signature_input[4]),
+        created=int(signature_input[2]),
+        nonce=bytes.fromhex(signature_input[3]),
         digest=raw[1],
-        base=_base(method, authority, path, headers["content-digest"], figures, given[1]),
+        base=_base(method, authority, path, headers["content-digest"], figures, signature_input[1]),
         signature=raw[0],
     )
 

@@ -46,11 +46,11 @@ def cut(data: bytes, source: str, *lengths: int | None) -> list[bytes]:
     Raises:
         CorruptArtifactError: it has another length.
     """
-    wanted = sum(length or 0 for length in lengths)
+    expected = sum(length or 0 for length in lengths)
     open_end = lengths[-1:] == (None,)
-    if len(data) < wanted or (len(data) > wanted and not open_end):
+    if len(data) < expected or (len(data) > expected and not open_end):
         bound = "at least " if open_end else ""
-        refuse(source, f"{len(data)} bytes where {bound}{wanted} belong")
+        refuse(source, f"{len(data)} bytes where {bound}{expected} belong")
     pieces, start = [], 0
     for length in lengths:
         stop = len(data) if length is None else start + length

@@ -222,11 +222,11 @@ def _read(path: Path) -> dict[str, Account]:
     except FileNotFoundError:
         return {}
     try:
-        found: Mapping[str, Any] = json.loads(data)
-        body = found["accounts"]
-        known = (found["format"], found["version"]) == (_FORMAT, _VERSION)
+        document: Mapping[str, Any] = json.loads(data)
+        body = document["accounts"]
+        known = (document["format"], document["version"]) == (_FORMAT, _VERSION)
         accounts = {name: Account(**values) for name, values in body.items()}
-        whole_file = found["sha256"] == _digest(body)
+        whole_file = document["sha256"] == _digest(body)
     except (
         AttributeError,
         KeyError,
@@ -237,7 +237,7 @@ def _read(path: Path) -> dict[str, Account]:
     ) as error:
         _damaged(path, f"{error!s:.200}", error)
     if not known or not whole_file:
-        _damaged(path, f"{found['format']!r:.40} {found['version']!r:.20}, a digest")
+        _damaged(path, f"{document['format']!r:.40} {document['version']!r:.20}, a digest")
     return accounts
 
 

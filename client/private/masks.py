@@ -144,7 +144,7 @@ class _Ring(Sequence[tuple[int, ...]]):
         self._places = {position: place for place, position in enumerate(order)}
         self._half = min(degree // 2, len(order))
         self._complete = degree >= len(order) - 1
-        self._found: dict[int, tuple[int, ...]] = {}
+        self._neighbours: dict[int, tuple[int, ...]] = {}
 
     def __len__(self) -> int:
         return len(self._order)
@@ -158,9 +158,9 @@ class _Ring(Sequence[tuple[int, ...]]):
         if isinstance(index, slice):
             return tuple(self[position] for position in range(size)[index])
         position = range(size)[index]
-        if position not in self._found:
-            self._found[position] = self._near(position)
-        return self._found[position]
+        if position not in self._neighbours:
+            self._neighbours[position] = self._near(position)
+        return self._neighbours[position]
 
     def _near(self, position: int) -> tuple[int, ...]:
         size, place = len(self._order), self._places[position]

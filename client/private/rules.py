@@ -199,14 +199,14 @@ class DeviceRules(Settings):
 
     def _trained(self, binding: Binding, trained: Trained) -> Iterator[str]:
         encoding = binding.encoding
-        for name, offered, wanted in (
+        for name, offered, used in (
             ("release", binding.release_sha256, trained.release_sha256),
             ("settings", binding.settings_sha256, trained.settings_sha256),
             ("number of values", encoding.size, trained.size),
             ("clip_norm", encoding.clip, trained.clip_norm),
         ):
-            if offered != wanted:
-                yield f"{name}: found {offered}, but this device trained on {wanted}"
+            if offered != used:
+                yield f"{name}: found {offered}, but this device trained on {used}"
 
     def _group(self, binding: Binding) -> Iterator[str]:
         size, k, t = binding.size, binding.neighbours, binding.threshold
@@ -280,8 +280,8 @@ class DeviceRules(Settings):
     ) -> Iterator[str]:
         committed, survivors = set(confirmation.committed), set(confirmation.survivors)
         near = set(binding.ring[position])
-        wanted = survivors_digest(binding.digest, committed, survivors, binding.size)
-        if confirmation.digest != wanted:
+        expected = survivors_digest(binding.digest, committed, survivors, binding.size)
+        if confirmation.digest != expected:
             yield "the digest of the survivors is another's"
         if position not in survivors or position not in committed:
             yield "this device itself is not among the survivors"

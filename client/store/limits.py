@@ -63,21 +63,19 @@ class GivenLimits:
 _DEFAULTS = GivenLimits(rows=2000, bytes=4 << 20, age=90 * DAY)
 
 
-def read_limits(connection: sqlite3.Connection, given: GivenLimits) -> StoreLimits:
-    """The limits ``given``; where there are none, those of the file, else 2000 rows, 4 MB of text
-    and 90 days.
-    """
-    limits = given.or_else(_stored(connection)).or_else(_DEFAULTS)
+def read_limits(connection: sqlite3.Connection, overrides: GivenLimits) -> StoreLimits:
+    """``overrides``; without them the file's limits, else 2000 rows, 4 MB of text and 90 days."""
+    limits = overrides.or_else(_stored(connection)).or_else(_DEFAULTS)
     assert limits.rows is not None
     assert limits.bytes is not None
     assert limits.age is not None
     return StoreLimits(limits.rows, limits.bytes, limits.age)
 
 
-def write_limits(connection: sqlite3.Connection, given: GivenLimits) -> None:
-    """Let the file say what is ``given``; where it does, nothing is written."""
+def write_limits(connection: sqlite3.Connection, overrides: GivenLimits) -> None:
+    """Store ``overrides`` in the file; where it has them already, nothing is written."""
     stored = _stored(connection)
-    if (new := given.or_else(stored)) != stored:
+    if (new := overrides.or_else(stored)) != stored:
         query = "UPDATE limits SET max_rows = ?, max_bytes = ?, max_age = ?"
         connection.execute(query, astuple(new))
 

@@ -51,10 +51,10 @@ class QueryStore:
     the days after it is opened again: the clock is believed as it keeps to what it shows.
     """
 
-    def __init__(self, file: StoreFile, given: GivenLimits, clock: Callable[[], float]) -> None:
+    def __init__(self, file: StoreFile, overrides: GivenLimits, clock: Callable[[], float]) -> None:
         """Use :meth:`open`."""
         self._file = file
-        self._given = given
+        self._overrides = overrides
         self._clock = clock
 
     @classmethod
@@ -86,8 +86,8 @@ class QueryStore:
             UnsupportedVersionError: a newer version wrote it.
             ArtifactError: it cannot be opened or made.
         """
-        given = GivenLimits.of(max_rows, max_age_days, max_bytes)
-        store = cls(StoreFile(Path(path)), given, clock)
+        overrides = GivenLimits.of(max_rows, max_age_days, max_bytes)
+        store = cls(StoreFile(Path(path)), overrides, clock)
         store.tidy(opening=True)
         store._file.drop_round(clock(), DAY)
         return store
@@ -122,7 +122,7 @@ class QueryStore:
     def give_consent(self) -> None:
         """From now on, queries may be kept."""
         with self._file.transaction() as connection:
-            write_limits(connection, self._given)  # where the file was replaced meanwhile
+            write_limits(connection, self._overrides)  # where the file was replaced meanwhile
             connection.execute("UPDATE state SET consent = 1")
 
     def withdraw_consent(self) -> None:
@@ -171,7 +171,7 @@ class QueryStore:
             return False
         now = self._clock()
         with self._file.transaction() as connection:
-            limits = read_limits(connection, self._given)
+            limits = read_limits(connection, self._overrides)
             if not get_consent(connection) or size_of(example) > limits.bytes:
                 return False
             age = pass_time(connection, now, limits)
@@ -232,8 +232,8 @@ class QueryStore:
         """
         with contextlib.suppress(ArtifactError):
             with self._file.transaction() as connection:
-                write_limits(connection, self._given)
-                limits = read_limits(connection, self._given)
+                write_limits(connection, self._overrides)
+                limits = read_limits(connection, self._overrides)
                 age = pass_time(connection, self._clock(), limits, opening=opening)
                 deleted = delete_due(connection, age, limits)
                 written = self._file.rounds_written()
@@ -258,7 +258,7 @@ class QueryStore:
     def _rows(self) -> list[StoredExample]:
         """What is not expired. Only reads, so that it works on a full disk."""
         with self._file.transaction("BEGIN") as connection:
-            limits = read_limits(connection, self._given)
+            limits = read_limits(connection, self._overrides)
             age = get_age(connection).at(self._clock(), limits.age / 2)
             return read_rows(connection, age, limits)
 

@@ -213,9 +213,9 @@ def delete_all(connection: sqlite3.Connection) -> None:
 
 def delete_query(connection: sqlite3.Connection, query: str) -> None:
     """Delete every row whose query is ``query`` but for case, spaces and punctuation."""
-    wanted = plain(query)
+    plain_query = plain(query)
     stored = connection.execute("SELECT number, query FROM queries").fetchall()
-    rows = [(number,) for number, text in stored if plain(text) == wanted]
+    rows = [(number,) for number, text in stored if plain(text) == plain_query]
     connection.executemany("DELETE FROM queries WHERE number = ?", rows)
     connection.execute("UPDATE state SET deleted = deleted + 1")
     renew_epoch(connection)

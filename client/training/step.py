@@ -193,10 +193,10 @@ def _start(
     source: str,
 ) -> Floats:
     """The first value of ``tensor``: the adapter's, else the bundle's own."""
-    given = tensor.name in adapter
+    is_given = tensor.name in adapter
     value = adapter.get(tensor.name, own.get(tensor.name))
-    error = InvalidInputError if given or value is None else CorruptArtifactError
-    where = "the adapter" if given else f"{source}: {TRAINING_STATE_FILE}"
+    error = InvalidInputError if is_given or value is None else CorruptArtifactError
+    where = "the adapter" if is_given else f"{source}: {TRAINING_STATE_FILE}"
     if value is None:
         raise error(f"neither the adapter nor {where} has a value for {tensor.name!r}")
     if value.shape != tensor.shape or value.dtype not in (np.float16, np.float32):

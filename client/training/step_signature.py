@@ -87,6 +87,6 @@ def _compare(actual: list[Any], expected: dict[str, _Slot], where: str) -> None:
 def _fits(actual: list[int | str | None], expected: tuple[int | None, ...]) -> bool:
     # An exporter may leave a fixed length symbolic (a text), never fix one that varies.
     return len(actual) == len(expected) and all(
-        (isinstance(length, int) and length == wanted) or (not isinstance(length, int))
-        for length, wanted in zip(actual, expected, strict=True)
+        (isinstance(length, int) and length == expected_length) or (not isinstance(length, int))
+        for length, expected_length in zip(actual, expected, strict=True)
     )

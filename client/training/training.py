@@ -133,10 +133,10 @@ def train_locally(
         batches = _taught_by_hybrid(own, index_vectors, config)
     elif config.opened_loss_weight and not own.uses_opened:
         config = replace(config, opened_loss_weight=0.0)
-    given = step.initial_state(adapter)
-    start = _begin(step, given, previous, config)
+    origin = step.initial_state(adapter)
+    start = _begin(step, origin, previous, config)
     return train_steps(
-        step, batches, len(chosen), given, config, rng, start=start, may_continue=may_continue
+        step, batches, len(chosen), origin, config, rng, start=start, may_continue=may_continue
     )
 
 
@@ -144,7 +144,7 @@ def train_steps(
     step: LocalStep,
     batches: BatchSource,
     count: int,
-    given: State,
+    origin: State,
     config: LocalConfig,
     rng: np.random.Generator,
     *,
@@ -158,15 +158,15 @@ def train_steps(
         step: the training step.
         batches: makes the batches.
         count: how many examples they are of.
-        given: the state that the change is told from.
+        origin: the state that the change is measured from.
         config: steps, batch size, hyper-parameters and limits.
         rng: of the order and the batches.
-        start: the state to begin with, where it is not ``given``.
+        start: the state to begin with, where it is not ``origin``.
         may_continue: asked before every step and at the end; returns None, or why not.
         schedule: what the learning rate is multiplied by at each step, from 0.
     """
     size = min(config.batch_size, count)
-    start = given if start is None else start
+    start = origin if start is None else start
     state = start
     losses: list[StepLosses] = []
     health: Health | None = None
@@ -193,7 +193,7 @@ def train_steps(
     loss, health = _look(step, probe, state, config)
     if reason := _wrong(loss) or violation(health, config.limits) or may_continue():
         return stopped(reason)
-    change = _change(step, state, given)
+    change = _change(step, state, origin)
     return LocalResult(change, count, len(losses), tuple(losses), health, None)
 
 
@@ -230,15 +230,15 @@ def _taught_by_hybrid(
     return HybridBatches(batches, source, config)
 
 
-def _begin(step: LocalStep, given: State, previous: Tensors | None, config: LocalConfig) -> State:
+def _begin(step: LocalStep, origin: State, previous: Tensors | None, config: LocalConfig) -> State:
     """The state to start from: the given one, or nearer to the device's own last result."""
     if config.client_init == "global" or previous is None:
-        return given
+        return origin
     own = step.initial_state(previous).online
-    apart = norm_of({name: value - own[name] for name, value in given.online.items()})
+    apart = norm_of({name: value - own[name] for name, value in origin.online.items()})
     share = np.float32(min(1.0, config.init_scale * apart))
-    mixed = {name: share * own[name] + (1 - share) * v for name, v in given.online.items()}
-    return replace(given, online=mixed, target={name: mixed[name] for name in given.target})
+    mixed = {name: share * own[name] + (1 - share) * v for name, v in origin.online.items()}
+    return replace(origin, online=mixed, target={name: mixed[name] for name in origin.target})
 
 
 def _pulled(step: LocalStep, state: State, start: State, share: float) -> State:
@@ -265,9 +265,9 @@ def _wrong(loss: StepLosses) -> str | None:
     return None if math.isfinite(loss.loss) else f"the loss is {loss.loss}"
 
 
-def _change(step: LocalStep, state: State, given: State) -> dict[str, Floats]:
+def _change(step: LocalStep, state: State, origin: State) -> dict[str, Floats]:
     return {
-        tensor.name: state.online[tensor.name] - given.online[tensor.name]
+        tensor.name: state.online[tensor.name] - origin.online[tensor.name]
         for tensor in step.description.state
         if tensor.ships
     }
