@@ -107,8 +107,8 @@ def bundle_student(bundle: Bundle, *, device: str = "cpu") -> SentenceEncoder:
     to_device(student, device)
     golden = parse_golden(bundle.read(GOLDEN_FILE))
     vectors = student.encode([one.text for one in golden])
-    wanted = np.array([one.vector for one in golden], np.float32)
-    apart = float(1 - (vectors * wanted).sum(axis=1).mean())
+    expected = np.array([one.vector for one in golden], np.float32)
+    apart = float(1 - (vectors * expected).sum(axis=1).mean())
     if not apart <= _FURTHEST:
         raise graph.unreadable(
             f"read back, its golden texts are {apart:.3f} from their vectors (mean of 1 - cos), at "
@@ -267,10 +267,10 @@ def _backbone(graph: _Graph, vocabulary: int) -> BertModel:
     if "word.codes" in graph.arrays:
         config.vocabulary_subvector = words.shape[1] // graph.arrays["word.codes"].shape[1]
     backbone = BertModel(config, add_pooling_layer=False)
-    wanted = {name: tuple(value.shape) for name, value in backbone.state_dict().items()}
-    found = {name: value.shape for name, value in state.items()}
-    if wanted != found:
-        strange = sorted(name for name, _ in wanted.items() ^ found.items())
+    expected = {name: tuple(value.shape) for name, value in backbone.state_dict().items()}
+    actual = {name: value.shape for name, value in state.items()}
+    if expected != actual:
+        strange = sorted(name for name, _ in expected.items() ^ actual.items())
         raise graph.unreadable(f"its weights are not BERT's: {', '.join(strange[:3])}")
     backbone.load_state_dict({n: torch.from_numpy(np.array(one)) for n, one in state.items()})
     return backbone

@@ -101,10 +101,10 @@ def _run(options: DistillOptions) -> int:
     corpus = _corpus(options)
     texts = unique_texts([*_queries(options), *query_like_texts(corpus, options.training.seed)])
     if not texts:
-        given = [one for one in (options.corpus, options.queries, options.texts) if one]
-        if given:
+        sources = [one for one in (options.corpus, options.queries, options.texts) if one]
+        if sources:
             raise InvalidInputError(
-                f"found no text in {', '.join(given)}, expected at least one to learn from"
+                f"found no text in {', '.join(sources)}, expected at least one to learn from"
             )
         raise InvalidInputError("nothing to learn from; give --corpus, --queries or --texts")
     start = None

@@ -236,11 +236,11 @@ def _untrained(
 def _config_of(
     start: SentenceEncoder,
     teacher: SentenceEncoder,
-    given: StudentConfig | None,
+    requested: StudentConfig | None,
     feed_forward: int | None,
 ) -> StudentConfig:
     """What :func:`distill` was once asked for when it made ``start``, but for what is widened."""
-    if given is not None:
+    if requested is not None:
         raise InvalidInputError(
             "student and start are both given; expected one of them: a student to go on from has "
             "its shape and vocabulary already"

@@ -241,11 +241,11 @@ def _check_shape(teacher: SentenceEncoder, shape: StudentShape) -> None:
         )
 
 
-def kept_layers(available: int, wanted: int) -> list[int]:
-    """``wanted`` evenly spaced layer indices out of ``available``, first and last among them."""
-    if wanted == 1:
+def kept_layers(available: int, count: int) -> list[int]:
+    """``count`` evenly spaced layer indices out of ``available``, first and last among them."""
+    if count == 1:
         return [available - 1]
-    return [i * (available - 1) // (wanted - 1) for i in range(wanted)]
+    return [i * (available - 1) // (count - 1) for i in range(count)]
 
 
 def alignment_head(
@@ -270,14 +270,14 @@ def _new_backbone(config: Any) -> Any:
 def _checked_layers(
     teacher: SentenceEncoder, shape: StudentShape, layers: Sequence[int] | None
 ) -> list[int]:
-    wanted = shape.layers
+    count = shape.layers
     available = int(teacher.backbone.config.num_hidden_layers)
-    chosen = list(layers) if layers is not None else kept_layers(available, wanted)
+    chosen = list(layers) if layers is not None else kept_layers(available, count)
     # Only narrow layers may stand twice: whole ones would start as the same function twice.
-    most = available if shape.width == teacher.hidden_size else wanted
-    if wanted > most or len(chosen) != wanted or not all(0 <= i < available for i in chosen):
+    most = available if shape.width == teacher.hidden_size else count
+    if count > most or len(chosen) != count or not all(0 <= i < available for i in chosen):
         raise InvalidInputError(
-            f"a student of {wanted} layers from teacher layers {chosen}; the teacher has layers "
+            f"a student of {count} layers from teacher layers {chosen}; the teacher has layers "
             f"0 to {available - 1}, and as many must be named as the student has"
         )
     return chosen

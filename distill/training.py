@@ -91,9 +91,9 @@ def train(
             ranking = ranking_loss(online, vectors[rows], ranked, config.temperature)
         else:
             places = torch.searchsorted(sample, nearest[batch.rows])  # of each text's own
-            wanted = online.new_zeros(len(rows), len(sample))
-            wanted.scatter_(1, places.to(device), shares[rows])
-            ranking = share_loss(online, wanted, ranked, config.temperature)
+            target_shares = online.new_zeros(len(rows), len(sample))
+            target_shares.scatter_(1, places.to(device), shares[rows])
+            ranking = share_loss(online, target_shares, ranked, config.temperature)
         loss = config.cosine_weight * cosine + config.ranking_weight * ranking
         # 4. The update.
         loss.backward()  # type: ignore[no-untyped-call]

@@ -125,8 +125,10 @@ def adapt_adapter(
 
 def _check_same(student: SentenceEncoder, encoder: Encoder) -> None:
     """Another student of one teacher would learn an adapter that spoils this bundle."""
-    given = student.encode(DIVERSE_TEXTS)
-    apart = float(1 - (given * encoder.encode(DIVERSE_TEXTS, prompt="")).sum(axis=1).mean())
+    student_vectors = student.encode(DIVERSE_TEXTS)
+    apart = float(
+        1 - (student_vectors * encoder.encode(DIVERSE_TEXTS, prompt="")).sum(axis=1).mean()
+    )
     if apart > _FURTHEST:
         raise InvalidInputError(
             f"bundle and student are {apart:.3f} apart (mean of 1 - cos, texts of all kinds), "

@@ -254,6 +254,8 @@ def _targets(
 
 def _plain(config: StudentAdaptationConfig) -> dict[str, Any]:
     """The settings that change the weights."""
-    given = asdict(config)
-    training = given.pop("training")
-    return given | {k: v for k, v in training.items() if k not in ("workers", "checkpoint_every")}
+    settings = asdict(config)
+    training = settings.pop("training")
+    return settings | {
+        k: v for k, v in training.items() if k not in ("workers", "checkpoint_every")
+    }

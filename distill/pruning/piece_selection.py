@@ -20,14 +20,14 @@ class Draft:
     """A vocabulary with fewer pieces.
 
     Attributes:
-        kept: the old id of each new id.
+        retained: the old id of each new id.
         tokenizer_file: the new tokenizer's file.
         cut: a word to new ids.
         unknown: the new id of the unknown token.
         options: what ``open_tokenizer`` (sdk/tokenizers/tokenizer.py) needs beside the file.
     """
 
-    kept: list[int]
+    retained: list[int]
     tokenizer_file: bytes
     cut: Cut
     unknown: int

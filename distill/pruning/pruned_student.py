@@ -60,8 +60,8 @@ def prune_student(
         least_character=least_character,
     )
     table = student.backbone.get_input_embeddings()
-    kept = torch.from_numpy(pruned.kept)
-    rows = slice_embeddings(table.weight.detach(), kept.numpy())
+    retained = torch.from_numpy(pruned.retained)
+    rows = slice_embeddings(table.weight.detach(), retained.numpy())
     student.tokenizer = _tokenizer_from(student.tokenizer, file.kind, pruned.tokenizer_file)
     padding = student.tokenizer.pad_token_id
     smaller = nn.Embedding(rows.shape[0], rows.shape[1], padding_idx=padding)

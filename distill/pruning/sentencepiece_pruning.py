@@ -72,8 +72,8 @@ class SentencePieceVocabulary:
 
     def keep(self, pieces: set[int]) -> Draft:
         """The model with these pieces alone."""
-        kept = sorted(pieces)
-        order = self._model_numbers(kept)
+        retained = sorted(pieces)
+        order = self._model_numbers(retained)
         options: dict[str, object] = {"layout": self._layout}
         if self._remap:
             options["known_pieces"] = known = len(order)
@@ -82,11 +82,11 @@ class SentencePieceVocabulary:
             known = None
         file = self._file.with_pieces(order)
         tokenizer = SentencePieceTokenizer(file, _ANY_LENGTH, self._layout, known_pieces=known)
-        return Draft(kept, file, tokenizer.encode_text, tokenizer.unknown_id, options)
+        return Draft(retained, file, tokenizer.encode_text, tokenizer.unknown_id, options)
 
-    def _model_numbers(self, kept: list[int]) -> list[int]:
-        """The numbers, in the model's file, of the encoder's ids ``kept``."""
+    def _model_numbers(self, retained: list[int]) -> list[int]:
+        """The numbers, in the model's file, of the encoder's ids ``retained``."""
         if self._layout == "plain":
-            return list(kept)
-        pieces = (number - self._shift for number in kept if 3 < number < self.size - 1)
+            return list(retained)
+        pieces = (number - self._shift for number in retained if 3 < number < self.size - 1)
         return [*_MODEL_SPECIALS, *pieces]

@@ -35,7 +35,7 @@ class PrunedVocabulary:
     """A smaller vocabulary and how it relates to the full one.
 
     Attributes:
-        kept: int64 (new_size,), the old id of each new id.
+        retained: int64 (new_size,), the old id of each new id.
         tokenizer_file: the new ``tokenizer.json`` or sentencepiece model.
         statistics: ``size_before``, ``size_after``, ``words``, ``distinct_words``, ``coverage``
             (share of the corpus's pieces that were kept), and for ``before`` and ``after`` the
@@ -43,7 +43,7 @@ class PrunedVocabulary:
         options: what ``open_tokenizer`` (sdk/tokenizers/tokenizer.py) needs beside the file.
     """
 
-    kept: NDArray[np.int64]
+    retained: NDArray[np.int64]
     tokenizer_file: bytes
     statistics: dict[str, Any]
     options: Mapping[str, object] = field(default_factory=dict)
@@ -84,18 +84,18 @@ def prune_vocabulary(
     if not words:
         raise InvalidInputError("found no word in the texts, expected a corpus to count pieces in")
     counts = count_pieces(words, vocabulary.cut)
-    kept = choose_pieces(
+    retained = choose_pieces(
         counts,
         vocabulary,
         target_size=target_size,
         coverage=coverage,
         least_character=least_character,
     )
-    draft = vocabulary.keep(kept)
+    draft = vocabulary.keep(retained)
     if not vocabulary.closed and mode == "rebuild" and not least_character:
         draft = _restore_lost_words(vocabulary, draft, words)
     return PrunedVocabulary(
-        kept=np.array(draft.kept, dtype=np.int64),
+        retained=np.array(draft.retained, dtype=np.int64),
         tokenizer_file=draft.tokenizer_file,
         statistics=_statistics(vocabulary, draft, words, counts),
         options=draft.options,
@@ -122,7 +122,7 @@ def _restore_lost_words(
     """Take back the pieces of words that became unknown, until there are none left."""
     while lost := newly_unknown(words, vocabulary, draft):
         pieces = {piece for word in lost for piece in vocabulary.cut(word)}
-        draft = vocabulary.keep(pieces.union(draft.kept))
+        draft = vocabulary.keep(pieces.union(draft.retained))
     return draft
 
 
@@ -134,10 +134,10 @@ def _statistics(
 ) -> dict[str, Any]:
     return {
         "size_before": vocabulary.size,
-        "size_after": len(draft.kept),
+        "size_after": len(draft.retained),
         "words": sum(words.values()),
         "distinct_words": len(words),
-        "coverage": sum(counts[piece] for piece in draft.kept) / sum(counts.values()),
+        "coverage": sum(counts[piece] for piece in draft.retained) / sum(counts.values()),
         "before": _segmentation(words, vocabulary.cut, vocabulary.unknown),
         "after": _segmentation(words, draft.cut, draft.unknown),
     }
@@ -163,13 +163,13 @@ class _Table(Protocol):
 Table = TypeVar("Table", bound=_Table)
 
 
-def slice_embeddings(weight: Table, kept: NDArray[np.int64]) -> Table:
+def slice_embeddings(weight: Table, retained: NDArray[np.int64]) -> Table:
     """The rows of the kept pieces, copied.
 
     Args:
         weight: (old_size, ...), an embedding table, an output layer's weight or its bias; a numpy
             array or a torch tensor.
-        kept: int64 (new_size,), from :class:`PrunedVocabulary`.
+        retained: int64 (new_size,), from :class:`PrunedVocabulary`.
 
     Returns:
         (new_size, ...), of the same type and dtype.
@@ -177,10 +177,10 @@ def slice_embeddings(weight: Table, kept: NDArray[np.int64]) -> Table:
     Raises:
         InvalidInputError: ``weight`` has fewer rows than the vocabulary the pieces came from.
     """
-    if weight.shape[0] <= int(kept.max()):
+    if weight.shape[0] <= int(retained.max()):
         raise InvalidInputError(
-            f"found a table of {weight.shape[0]} rows, expected more than {int(kept.max())}, the "
-            "largest id kept; is it the table of the tokenizer that was pruned?"
+            f"found a table of {weight.shape[0]} rows, expected more than {int(retained.max())}, "
+            "the largest id kept; is it the table of the tokenizer that was pruned?"
         )
-    rows: Table = weight[kept]
+    rows: Table = weight[retained]
     return rows

@@ -50,10 +50,10 @@ class WordPieceVocabulary:
         # The `tokenizers` library numbers added tokens that are not in the vocabulary itself,
         # from the vocabulary's size on: they come last.
         inside = pieces.intersection(self._ids.values())
-        kept = sorted(inside) + sorted(pieces - inside)
-        file = _renumbered(self._document, {old: new for new, old in enumerate(kept)})
+        retained = sorted(inside) + sorted(pieces - inside)
+        file = _renumbered(self._document, {old: new for new, old in enumerate(retained)})
         tokenizer = WordPieceTokenizer(file, _ANY_LENGTH)
-        return Draft(kept, file, tokenizer.pieces, tokenizer.unknown_id)
+        return Draft(retained, file, tokenizer.pieces, tokenizer.unknown_id)
 
     def _spelled(self, piece: str) -> list[str]:
         """The single-character pieces that spell ``piece`` where it stands in a word."""

@@ -75,7 +75,7 @@ def test_texts_of_kept_pieces_keep_ids_and_vectors(kind: str, mode: str) -> None
     }[kind]
     pruned = prune_vocabulary(data, kind, iter(texts), mode=mode, coverage=1.0)
     before, after = open_tokenizer(kind, data, LENGTH), _opened(pruned, kind)
-    new = {int(old): number for number, old in enumerate(pruned.kept)}
+    new = {int(old): number for number, old in enumerate(pruned.retained)}
     batch = [(before.encode(text), after.encode(text)) for text in [*texts, *more]]
     kept = [(old, ids) for old, ids in batch if new.keys() >= set(old)]
     assert len(texts) < len(kept) < len(batch)
@@ -84,7 +84,7 @@ def test_texts_of_kept_pieces_keep_ids_and_vectors(kind: str, mode: str) -> None
         assert after.tokens(ids) == before.tokens(old)
 
     model = _model(before.vocabulary_size)
-    small = _pruned_model(model, pruned.kept)
+    small = _pruned_model(model, pruned.retained)
     sample = kept[:60]
     expected = _vectors(model, [old for old, _ in sample])
     np.testing.assert_allclose(_vectors(small, [ids for _, ids in sample]), expected, atol=1e-6)
@@ -175,9 +175,9 @@ def test_what_always_stays() -> None:
     small = json.loads(pruned.tokenizer_file)["model"]["vocab"]
     assert {*SPECIALS, "the"} <= small.keys()
     assert {p for p in full if len(p.removeprefix("##")) == 1} <= small.keys()
-    assert all(full[piece] == pruned.kept[number] for piece, number in small.items())
-    assert sorted(small.values()) == list(range(len(small))) == list(range(len(pruned.kept)))
-    assert pruned.kept.dtype == np.int64
+    assert all(full[piece] == pruned.retained[number] for piece, number in small.items())
+    assert sorted(small.values()) == list(range(len(small))) == list(range(len(pruned.retained)))
+    assert pruned.retained.dtype == np.int64
 
 
 @pytest.mark.slow
@@ -185,7 +185,7 @@ def test_the_library_reads_the_new_file() -> None:
     data = _with_padding(rich_wordpiece())
     pruned = prune_vocabulary(data, "wordpiece", CORPUS)
     theirs = ReferenceTokenizer.from_str(pruned.tokenizer_file.decode("utf-8"))
-    assert theirs.get_vocab_size() == len(pruned.kept)
+    assert theirs.get_vocab_size() == len(pruned.retained)
     assert theirs.padding["pad_id"] == theirs.token_to_id("[PAD]")
     theirs.no_padding()
     theirs.enable_truncation(LENGTH)
@@ -205,7 +205,7 @@ def test_tokens_outside_the_vocabulary_come_last() -> None:
     document["added_tokens"] += [added_token("<x>", 9), added_token("<y>", 10)]
     document["post_processor"] = {"type": "BertProcessing", "cls": ["<x>", 9], "sep": ["<y>", 10]}
     pruned = prune_vocabulary(json.dumps(document).encode(), "wordpiece", ["aaa"], coverage=0.9)
-    assert pruned.kept.tolist() == [0, 1, 2, 3, 4, 5, 6, 8, 9, 10]
+    assert pruned.retained.tolist() == [0, 1, 2, 3, 4, 5, 6, 8, 9, 10]
     assert _opened(pruned, "wordpiece").encode("aa<x>") == [8, 5, 6, 8, 9]
     theirs = ReferenceTokenizer.from_str(pruned.tokenizer_file.decode("utf-8"))
     assert theirs.encode("aa<x>").ids == [8, 5, 6, 8, 9]
@@ -219,9 +219,9 @@ def test_target_size() -> None:
         (SMALL, "wordpiece", ["abab", "ab", "aab"]),
         (SENTENCEPIECE, "sentencepiece", SAMPLE),
     ]:
-        least = len(prune_vocabulary(data, kind, texts, coverage=1e-9).kept)
+        least = len(prune_vocabulary(data, kind, texts, coverage=1e-9).retained)
         pruned = prune_vocabulary(data, kind, texts, target_size=least + 3)
-        assert len(pruned.kept) == least + 3 == _opened(pruned, kind).vocabulary_size
+        assert len(pruned.retained) == least + 3 == _opened(pruned, kind).vocabulary_size
         with pytest.raises(InvalidInputError, match=f"expected at least {least}"):
             prune_vocabulary(data, kind, texts, target_size=least - 1)
 
@@ -229,10 +229,13 @@ def test_target_size() -> None:
 def test_the_most_frequent_pieces_stay() -> None:
     data = _vocabulary(["a", "##a", "aa", "aaa", "aaaa", "aaaaa"])
     words = ["aa"] * 3 + ["aaa"] * 5 + ["aaaa"] * 3
-    assert prune_vocabulary(data, "wordpiece", words, target_size=8).kept[-1] == 8
-    assert prune_vocabulary(data, "wordpiece", words, target_size=9).kept.tolist()[-2:] == [7, 8]
-    assert prune_vocabulary(data, "wordpiece", words, coverage=0.7).kept.tolist()[-2:] == [7, 8]
-    assert len(prune_vocabulary(data, "wordpiece", words, coverage=1.0).kept) == 10
+    assert prune_vocabulary(data, "wordpiece", words, target_size=8).retained[-1] == 8
+    assert prune_vocabulary(data, "wordpiece", words, target_size=9).retained.tolist()[-2:] == [
+        7,
+        8,
+    ]
+    assert prune_vocabulary(data, "wordpiece", words, coverage=0.7).retained.tolist()[-2:] == [7, 8]
+    assert len(prune_vocabulary(data, "wordpiece", words, coverage=1.0).retained) == 10
 
 
 def test_statistics() -> None:
@@ -254,7 +257,7 @@ def test_remap_keeps_the_segmentation() -> None:
     pruned = prune_vocabulary(SENTENCEPIECE, "sentencepiece", SAMPLE[:3], mode="remap")
     before = open_tokenizer("sentencepiece", SENTENCEPIECE, LENGTH)
     after = _opened(pruned, "sentencepiece")
-    new = {int(old): number for number, old in enumerate(pruned.kept)}
+    new = {int(old): number for number, old in enumerate(pruned.retained)}
     texts = made_up_texts(200, seed=13)
     for text in [*texts, "<mask> a</s>"]:
         assert after.encode(text) == [new.get(number, 3) for number in before.encode(text)]
@@ -266,16 +269,16 @@ def test_plain_layout() -> None:
         pruned = prune_vocabulary(SENTENCEPIECE, "sentencepiece", SAMPLE, layout="plain", mode=mode)
         after = _opened(pruned, "sentencepiece")
         pieces = SentencePieceProcessor(model_proto=SENTENCEPIECE)
-        assert after.vocabulary_size == len(pruned.kept)
-        assert after.tokens(range(len(pruned.kept))) == [
-            pieces.id_to_piece(int(number)) for number in pruned.kept
+        assert after.vocabulary_size == len(pruned.retained)
+        assert after.tokens(range(len(pruned.retained))) == [
+            pieces.id_to_piece(int(number)) for number in pruned.retained
         ]
 
 
 def test_users_symbols_and_bytes_stay() -> None:
     data = train_model(byte_fallback=True, vocab_size=700, user_defined_symbols=["<city>"])
     pruned = prune_vocabulary(data, "sentencepiece", SAMPLE[:2], layout="plain")
-    tokens = _opened(pruned, "sentencepiece").tokens(range(len(pruned.kept)))
+    tokens = _opened(pruned, "sentencepiece").tokens(range(len(pruned.retained)))
     assert {"<unk>", "<s>", "</s>", "<city>", "<0x00>", "<0xFF>"} <= set(tokens)
 
 
@@ -303,7 +306,7 @@ def test_models_that_merge_can_only_be_remapped() -> None:
     with pytest.raises(InvalidInputError, match='use mode="remap"'):
         prune_vocabulary(data, "sentencepiece", SAMPLE)
     pruned = prune_vocabulary(data, "sentencepiece", SAMPLE, mode="remap")
-    assert pruned.statistics["size_after"] == len(pruned.kept)
+    assert pruned.statistics["size_after"] == len(pruned.retained)
 
 
 def test_slice_embeddings() -> None:
@@ -339,5 +342,5 @@ def test_characters_nobody_types_may_go() -> None:
     texts = ["plain words only, and more plain words"] * 3
     whole = prune_vocabulary(source, "wordpiece", texts)
     fewer = prune_vocabulary(source, "wordpiece", texts, least_character=1)
-    assert len(fewer.kept) < len(whole.kept)
+    assert len(fewer.retained) < len(whole.retained)
     assert fewer.statistics["after"]["unknown_rate"] == 0.0
