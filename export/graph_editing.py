@@ -127,7 +127,7 @@ class GraphEditor:
         return copies
 
 
-def _keep(items: Any, wanted: Callable[[Any], bool]) -> None:
-    wanted_items = [item for item in items if wanted(item)]
+def _keep(items: Any, predicate: Callable[[Any], bool]) -> None:
+    wanted_items = [item for item in items if predicate(item)]
     del items[:]
     items.extend(wanted_items)

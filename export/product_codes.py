@@ -26,9 +26,13 @@ def write_product_codes(editor: GraphEditor, config: Any) -> None:
     codes, centroids = product_codes(editor.array(node.input[0]), size)
     offsets = np.arange(codes.shape[1], dtype=np.int32) * CENTROIDS
     # (batch, length, places), then of those (batch, length, places, size), then rows again
-    found = editor.add("Gather", [editor.store("word.codes", codes), node.input[1]], "word.found")
-    found = editor.add("Cast", [found], "word.numbers", to=onnx.TensorProto.INT32)
-    found = editor.add("Add", [found, editor.store("word.offsets", offsets)], "word.places")
-    found = editor.add("Gather", [editor.store("word.centroids", centroids), found], "word.parts")
+    looked_up = editor.add(
+        "Gather", [editor.store("word.codes", codes), node.input[1]], "word.found"
+    )
+    looked_up = editor.add("Cast", [looked_up], "word.numbers", to=onnx.TensorProto.INT32)
+    looked_up = editor.add("Add", [looked_up, editor.store("word.offsets", offsets)], "word.places")
+    looked_up = editor.add(
+        "Gather", [editor.store("word.centroids", centroids), looked_up], "word.parts"
+    )
     shape = editor.store("word.shape", np.array([0, 0, codes.shape[1] * size], np.int64))
-    editor.redirect(node.output[0], editor.add("Reshape", [found, shape], "word.rows"))
+    editor.redirect(node.output[0], editor.add("Reshape", [looked_up, shape], "word.rows"))

@@ -218,7 +218,7 @@ def export_bundle(
         graph,
         quantized.cosine_mean,
         quantized.cosine_min,
-        {"given": len(split.given), "generated": len(split.generated)},
+        {"given": len(split.supplied), "generated": len(split.generated)},
         quantized.gate,
         float_model.ByteSize(),
         quantized.model.ByteSize(),

@@ -30,18 +30,18 @@ class TextSplit:
 
     Attributes:
         calibration: to be run.
-        given: held out, of the caller's.
+        supplied: held out, of the caller's.
         generated: held out, of random pieces.
     """
 
     calibration: list[str]
-    given: list[str]
+    supplied: list[str]
     generated: list[str]
 
     @property
     def held_out(self) -> list[str]:
         """Both kinds."""
-        return [*self.given, *self.generated]
+        return [*self.supplied, *self.generated]
 
 
 def split_texts(
@@ -57,13 +57,13 @@ def split_texts(
     """
     distinct = list(dict.fromkeys(calibration))
     run = spread(distinct, most)
-    given = _without(run, [*distinct, *queries])
+    supplied = _without(run, [*distinct, *queries])
     enough = min(_ENOUGH_GIVEN, len(distinct) // _HELD_OUT_SHARE)
-    if len(given) < enough:
+    if len(supplied) < enough:
         run = spread(distinct, len(distinct) - enough)
-        given = _without(run, [*distinct, *queries])
+        supplied = _without(run, [*distinct, *queries])
     generated = _without(run, _random_texts(tokenizer))
-    return TextSplit(run, spread(given, _MOST_GIVEN), generated)
+    return TextSplit(run, spread(supplied, _MOST_GIVEN), generated)
 
 
 def spread(texts: Sequence[str], most: int) -> list[str]:

@@ -169,21 +169,21 @@ def pass_gate(
 
 
 def compare_rankings(
-    expected: Floats, found: Floats, data: GateData, thresholds: GateThresholds
+    expected: Floats, actual: Floats, data: GateData, thresholds: GateThresholds
 ) -> GateStep:
     """Hold the vectors of another graph to those of the encoder, as the gate holds int8 to float.
 
     Args:
         expected: the encoder's vectors of ``data.queries``, float32 (queries, dimension).
-        found: the other graph's.
+        actual: the other graph's.
         data: queries and documents.
         thresholds: when to let pass; of the rankings alone.
 
     Raises:
-        ArtifactError: ``found`` ranks otherwise.
+        ArtifactError: ``actual`` ranks otherwise.
     """
     judge = _Judge(expected, expected, data, thresholds)
-    step = judge.step(found, found, ())
+    step = judge.step(actual, actual, ())
     if not judge.ranks(step):
         raise ArtifactError(f"{judge.ranking_failure(step)}. Nothing was written.")
     return step

@@ -90,7 +90,7 @@ def add_wordpiece(editor: GraphEditor, text: str, data: bytes, max_length: int) 
     text = _look_up(editor, parts, dict(_table(file.normalizer, vocabulary)))
     ids = _spell(editor, text, vocabulary)
     limit = max_length - len(file.before) - len(file.after)
-    return surround(editor, ids, file.before, file.after, limit, left=file.truncate_left)
+    return surround(editor, ids, file.before, file.after, limit, truncate_left=file.truncate_left)
 
 
 def check_wordpiece(data: bytes) -> WordPieceFile:
@@ -153,14 +153,14 @@ def surround(
     after: Sequence[int],
     limit: int,
     *,
-    left: bool = False,
+    truncate_left: bool = False,
 ) -> str:
     """Append what cuts ``ids`` to ``limit`` and puts special tokens around them."""
 
     def stored(name: str, *values: int) -> str:
         return editor.store(f"tokenizer.{name}", np.array(values, np.int64))
 
-    begin, end = (-limit, np.iinfo(np.int64).max) if left else (0, limit)
+    begin, end = (-limit, np.iinfo(np.int64).max) if truncate_left else (0, limit)
     bounds = [stored("begin", begin), stored("end", end), stored("axis", 0)]
     cut = editor.add("Slice", [ids, *bounds], "tokenizer.cut")
     parts = [stored("before", *before), cut, stored("after", *after)]

@@ -64,68 +64,68 @@ class StepShape:
 
 
 def training_step(
-    shape: StepShape, frozen: TorchTensors, given: TorchTensors
+    shape: StepShape, frozen: TorchTensors, inputs: TorchTensors
 ) -> dict[str, torch.Tensor]:
     """One step of AdamW on the objective, then the target's move.
 
     Args:
         shape: of the step.
         frozen: the encoder's tensors that do not change.
-        given: batch, scalars and state by the names of the graph's inputs.
+        inputs: batch, scalars and state by the names of the graph's inputs.
 
     Returns:
         The losses, ``vectors`` and the next state by the names of the graph's outputs.
     """
-    target = {**frozen, **{name: given[f"target.{name}"] for name in shape.target}}
+    target = {**frozen, **{name: inputs[f"target.{name}"] for name in shape.target}}
     with torch.no_grad():
-        targets = _targets(shape, target, given)
+        targets = _targets(shape, target, inputs)
     with torch.enable_grad():
         trained = {
-            name: given[f"online.{name}"].detach().requires_grad_(True) for name in shape.trained
+            name: inputs[f"online.{name}"].detach().requires_grad_(True) for name in shape.trained
         }
-        losses, vectors = _losses(shape, {**frozen, **trained}, targets, given)
+        losses, vectors = _losses(shape, {**frozen, **trained}, targets, inputs)
         gradients = torch.autograd.grad(losses["loss"], list(trained.values()))
     with torch.no_grad():
         results = {name: value.detach() for name, value in losses.items()}
         results["vectors"] = vectors.detach()
         for name, gradient in zip(shape.trained, gradients, strict=True):
-            results |= _adamw(name, gradient.detach(), given)
-        rate = given["ema_rate"]
+            results |= _adamw(name, gradient.detach(), inputs)
+        rate = inputs["ema_rate"]
         for name in shape.target:
-            moved = rate * given[f"target.{name}"] + (1.0 - rate) * results[f"next.online.{name}"]
+            moved = rate * inputs[f"target.{name}"] + (1.0 - rate) * results[f"next.online.{name}"]
             results[f"next.target.{name}"] = moved
     return results
 
 
-def _targets(shape: StepShape, target: TorchTensors, given: TorchTensors) -> torch.Tensor:
+def _targets(shape: StepShape, target: TorchTensors, inputs: TorchTensors) -> torch.Tensor:
     """What the online network is to predict: vectors (batch, d), or projections (2, batch, p)."""
-    vectors = encode(target, shape.encoder, given["target_ids"], given["target_mask"])
+    vectors = encode(target, shape.encoder, inputs["target_ids"], inputs["target_mask"])
     if shape.objective == "index_byol":
         return vectors
     return _project(target, "projector", _by_view(vectors, 2))
 
 
 def _losses(
-    shape: StepShape, online: TorchTensors, targets: torch.Tensor, given: TorchTensors
+    shape: StepShape, online: TorchTensors, targets: torch.Tensor, inputs: TorchTensors
 ) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
-    temperature = given["temperature"]
-    vectors = encode(online, shape.encoder, given["online_ids"], given["online_mask"])
+    temperature = inputs["temperature"]
+    vectors = encode(online, shape.encoder, inputs["online_ids"], inputs["online_mask"])
     views = _by_view(vectors, shape.views)  # (views, batch, d)
     if shape.objective == "index_byol":
-        view_loss = ranking_loss(views, targets, given["prototypes"], temperature)
+        view_loss = ranking_loss(views, targets, inputs["prototypes"], temperature)
     else:
         projections = _project(online, "projector", views)
         view_loss = byol_loss(project(online, "predictor", projections), targets)
-    anchored = anchor_loss(views[0], given["anchor"])
+    anchored = anchor_loss(views[0], inputs["anchor"])
     opened = opened_loss(
         views[0],
-        given["shown"],
-        given["shown_mask"],
-        given["opened"],
-        given["opened_weight"],
+        inputs["shown"],
+        inputs["shown_mask"],
+        inputs["opened"],
+        inputs["opened_weight"],
         temperature,
     )
-    total = view_loss + given["anchor_weight"] * anchored + given["opened_loss_weight"] * opened
+    total = view_loss + inputs["anchor_weight"] * anchored + inputs["opened_loss_weight"] * opened
     return dict(zip(LOSSES, (total, view_loss, anchored, opened), strict=True)), vectors
 
 
@@ -139,16 +139,16 @@ def _project(tensors: TorchTensors, head: str, views: torch.Tensor) -> torch.Ten
     return project(tensors, head, views * views.shape[-1] ** 0.5)
 
 
-def _adamw(name: str, gradient: torch.Tensor, given: TorchTensors) -> dict[str, torch.Tensor]:
+def _adamw(name: str, gradient: torch.Tensor, inputs: TorchTensors) -> dict[str, torch.Tensor]:
     """ "Decoupled Weight Decay Regularization", algorithm 2, as torch.optim.AdamW rounds it."""
-    beta1, beta2, step = given["beta1"], given["beta2"], given["step"]
-    first = beta1 * given[f"first_moment.{name}"] + (1.0 - beta1) * gradient
-    second = beta2 * given[f"second_moment.{name}"] + (1.0 - beta2) * gradient * gradient
-    size = given["learning_rate"] / (1.0 - torch.pow(beta1, step))
+    beta1, beta2, step = inputs["beta1"], inputs["beta2"], inputs["step"]
+    first = beta1 * inputs[f"first_moment.{name}"] + (1.0 - beta1) * gradient
+    second = beta2 * inputs[f"second_moment.{name}"] + (1.0 - beta2) * gradient * gradient
+    size = inputs["learning_rate"] / (1.0 - torch.pow(beta1, step))
     root = torch.sqrt(second) / torch.sqrt(1.0 - torch.pow(beta2, step))
-    decayed = given[f"online.{name}"] * (1.0 - given["learning_rate"] * given["weight_decay"])
+    decayed = inputs[f"online.{name}"] * (1.0 - inputs["learning_rate"] * inputs["weight_decay"])
     return {
-        f"next.online.{name}": decayed - size * first / (root + given["epsilon"]),
+        f"next.online.{name}": decayed - size * first / (root + inputs["epsilon"]),
         f"next.first_moment.{name}": first,
         f"next.second_moment.{name}": second,
     }

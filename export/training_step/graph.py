@@ -55,8 +55,8 @@ def trace_to_onnx(function: Function, slots: Sequence[Slot]) -> onnx.ModelProto:
     names: list[str] = []
 
     def flat(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        given = dict(zip((slot.name for slot in slots), tensors, strict=True))
-        results = function(given)
+        inputs = dict(zip((slot.name for slot in slots), tensors, strict=True))
+        results = function(inputs)
         names[:] = list(results)
         return tuple(results.values())
 

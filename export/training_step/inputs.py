@@ -49,7 +49,7 @@ def random_batch(
 ) -> Arrays:
     """A batch of random queries of random lengths, and the scalars, by input name."""
     rng = np.random.default_rng(seed)
-    given: Arrays = {}
+    batch: Arrays = {}
     for side, views, length in (
         ("online", shape.views, sizes.length),
         ("target", shape.target_views, sizes.target_length),
@@ -59,16 +59,16 @@ def random_batch(
         # 0 and 1 are the ids that padding has in the vocabularies we know.
         padding = shape.encoder.padding_id or 0
         ids = rng.integers(2, vocabulary, size)
-        given[f"{side}_ids"] = np.where(mask, ids, padding).astype(np.int64)
-        given[f"{side}_mask"] = mask.astype(np.int64)
+        batch[f"{side}_ids"] = np.where(mask, ids, padding).astype(np.int64)
+        batch[f"{side}_mask"] = mask.astype(np.int64)
     if shape.objective == "index_byol":
-        given["prototypes"] = _unit_rows(rng, sizes.batch, sizes.prototypes, dimension)
-    given["anchor"] = _unit_rows(rng, sizes.batch, dimension)
-    given["shown"] = _unit_rows(rng, sizes.batch, sizes.shown, dimension)
-    given["opened"] = rng.integers(0, sizes.shown, sizes.batch)
-    given["opened_weight"] = (rng.random(sizes.batch) < 0.5).astype(np.float32)
-    given["shown_mask"] = np.ones((sizes.batch, sizes.shown), np.float32)
-    return given | {name: np.array(HYPERPARAMETERS[name], np.float32) for name in SCALARS}
+        batch["prototypes"] = _unit_rows(rng, sizes.batch, sizes.prototypes, dimension)
+    batch["anchor"] = _unit_rows(rng, sizes.batch, dimension)
+    batch["shown"] = _unit_rows(rng, sizes.batch, sizes.shown, dimension)
+    batch["opened"] = rng.integers(0, sizes.shown, sizes.batch)
+    batch["opened_weight"] = (rng.random(sizes.batch) < 0.5).astype(np.float32)
+    batch["shown_mask"] = np.ones((sizes.batch, sizes.shown), np.float32)
+    return batch | {name: np.array(HYPERPARAMETERS[name], np.float32) for name in SCALARS}
 
 
 def start_state(shape: StepShape, tensors: StepTensors) -> Arrays:

@@ -35,9 +35,11 @@ def ranking_loss(
         Scalar, 0 or more; 0 where every view ranks the prototypes as the target does.
     """
     documents = prototypes.transpose(1, 2)  # (batch, dim, number)
-    wanted = torch.log_softmax(target[:, None] @ documents / temperature, -1)  # (batch, 1, number)
+    expected = torch.log_softmax(
+        target[:, None] @ documents / temperature, -1
+    )  # (batch, 1, number)
     predicted = torch.log_softmax(online.transpose(0, 1) @ documents / temperature, -1)
-    return (wanted.exp() * (wanted - predicted)).sum(-1).mean()  # over (batch, views)
+    return (expected.exp() * (expected - predicted)).sum(-1).mean()  # over (batch, views)
 
 
 def anchor_loss(vectors: torch.Tensor, anchor: torch.Tensor) -> torch.Tensor:

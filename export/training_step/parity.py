@@ -121,21 +121,21 @@ def _check_finite(results: Tensors, step: int) -> None:
             )
 
 
-def _loss_error(found: Tensors, expected: Mapping[str, Any]) -> float:
+def _loss_error(actual: Tensors, expected: Mapping[str, Any]) -> float:
     errors: list[float] = [
-        abs(float(found[name]) - expected[name]) / max(1.0, abs(expected[name])) for name in LOSSES
+        abs(float(actual[name]) - expected[name]) / max(1.0, abs(expected[name])) for name in LOSSES
     ]
-    vectors = np.abs(found["vectors"] - expected["vectors"]).max()
+    vectors = np.abs(actual["vectors"] - expected["vectors"]).max()
     return max(*errors, float(vectors))
 
 
-def _state_error(found: Tensors, expected: Tensors) -> float:
+def _state_error(actual: Tensors, expected: Tensors) -> float:
     """The largest, over the kinds of state, of |found - expected| / |expected|."""
     kinds = {name.partition(".")[0] for name in expected}
     errors = []
     for kind in kinds:
         names = [name for name in expected if name.partition(".")[0] == kind]
-        difference = sum(_square(found[name] - expected[name]) for name in names)
+        difference = sum(_square(actual[name] - expected[name]) for name in names)
         errors.append(np.sqrt(difference / sum(_square(expected[name]) for name in names)))
     return float(np.max(errors))  # numpy's maximum is NaN where one of them is
 

@@ -46,11 +46,11 @@ class ReferenceStep:
     def __init__(self, student: SentenceEncoder, shape: StepShape, tensors: StepTensors) -> None:
         self._shape = shape
         values = tensors.frozen_values() | tensors.trained
-        given = {name: torch.from_numpy(value) for name, value in values.items()}
-        own = {name: given[name].clone() for name in shape.trained}
-        self._online = _Network(student, given | own, shape.trained)
-        own = {name: given[name].clone() for name in shape.trained}
-        self._target = _Network(student, given | own, ())
+        start = {name: torch.from_numpy(value) for name, value in values.items()}
+        own = {name: start[name].clone() for name in shape.trained}
+        self._online = _Network(student, start | own, shape.trained)
+        own = {name: start[name].clone() for name in shape.trained}
+        self._target = _Network(student, start | own, ())
         self._optimizer: torch.optim.AdamW | None = None
 
     def run(self, batch: Mapping[str, npt.NDArray[Any]]) -> dict[str, Any]:
@@ -59,16 +59,16 @@ class ReferenceStep:
         Returns:
             The losses as floats and ``vectors`` float32 (views * batch, dim).
         """
-        given = {name: torch.from_numpy(np.asarray(value)) for name, value in batch.items()}
+        inputs = {name: torch.from_numpy(np.asarray(value)) for name, value in batch.items()}
         scalars = {name: float(value) for name, value in batch.items() if value.ndim == 0}
         with torch.no_grad():
-            targets = self._target.encode(given["target_ids"], given["target_mask"])
+            targets = self._target.encode(inputs["target_ids"], inputs["target_mask"])
             if self._shape.objective == "byol":
                 targets = self._target.project(targets, 2)
         optimizer = self._adamw(scalars)
         optimizer.zero_grad()
-        vectors = self._online.encode(given["online_ids"], given["online_mask"])
-        losses = self._losses(vectors, targets, given)
+        vectors = self._online.encode(inputs["online_ids"], inputs["online_mask"])
+        losses = self._losses(vectors, targets, inputs)
         losses[0].backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         self._move_target(scalars["ema_rate"])
@@ -88,25 +88,27 @@ class ReferenceStep:
         return {name: value.detach().numpy().copy() for name, value in state.items()}
 
     def _losses(
-        self, vectors: torch.Tensor, targets: torch.Tensor, given: Mapping[str, torch.Tensor]
+        self, vectors: torch.Tensor, targets: torch.Tensor, inputs: Mapping[str, torch.Tensor]
     ) -> tuple[torch.Tensor, ...]:
         views = vectors.view(self._shape.views, -1, vectors.shape[-1])
-        temperature = given["temperature"]
+        temperature = inputs["temperature"]
         if self._shape.objective == "index_byol":
-            view_loss = ranking_loss(views, targets, given["prototypes"], temperature)
+            view_loss = ranking_loss(views, targets, inputs["prototypes"], temperature)
         else:
             projections = self._online.project(vectors, self._shape.views)
             view_loss = byol_loss(self._online.predict(projections), targets)
-        anchored = anchor_loss(views[0], given["anchor"])
+        anchored = anchor_loss(views[0], inputs["anchor"])
         opened = opened_loss(
             views[0],
-            given["shown"],
-            given["shown_mask"],
-            given["opened"],
-            given["opened_weight"],
+            inputs["shown"],
+            inputs["shown_mask"],
+            inputs["opened"],
+            inputs["opened_weight"],
             temperature,
         )
-        total = view_loss + given["anchor_weight"] * anchored + given["opened_loss_weight"] * opened
+        total = (
+            view_loss + inputs["anchor_weight"] * anchored + inputs["opened_loss_weight"] * opened
+        )
         return total, view_loss, anchored, opened
 
     def _adamw(self, scalars: Mapping[str, float]) -> torch.optim.AdamW:

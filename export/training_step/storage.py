@@ -25,21 +25,21 @@ Arrays = dict[str, npt.NDArray[np.generic]]
 
 def traced_frozen(tensors: StepTensors) -> Arrays:
     """The frozen tensors as the step is traced with them: float32, but tables in 8 bits."""
-    given: Arrays = {**tensors.frozen_values()}
+    initializers: Arrays = {**tensors.frozen_values()}
     for name in tensors.tables:
-        del given[name]
-        given |= {f"{name}.rows": tensors.rows[name], f"{name}.scales": tensors.scales[name]}
-    given |= {f"{name}.codes": codes for name, codes in tensors.codes.items()}
-    return {FROZEN + name: value for name, value in given.items()}
+        del initializers[name]
+        initializers |= {f"{name}.rows": tensors.rows[name], f"{name}.scales": tensors.scales[name]}
+    initializers |= {f"{name}.codes": codes for name, codes in tensors.codes.items()}
+    return {FROZEN + name: value for name, value in initializers.items()}
 
 
 def store_frozen(model: onnx.ModelProto, tensors: StepTensors) -> None:
     """Turn the inputs ``frozen.*`` of ``model`` into constants, in place."""
     graph = model.graph
-    given = traced_frozen(tensors)
+    initializers = traced_frozen(tensors)
     matrices = {FROZEN + name for name in tensors.rows if name not in tensors.tables}
-    for name in sorted(given.keys() - matrices):
-        _add(graph, name, given[name])
+    for name in sorted(initializers.keys() - matrices):
+        _add(graph, name, initializers[name])
     for name in sorted(matrices):
         stored = name.removeprefix(FROZEN)
         _add(graph, f"{name}.rows", tensors.rows[stored])

@@ -152,9 +152,9 @@ def _check_adapter(adapter: Mapping[str, Floats], own: Mapping[str, Floats]) -> 
                 "itself; expected the adapter of a bundle made from this student"
             )
         rank = value.shape[0] if side == "down" else value.shape[-1]
-        wanted = (rank, weight.shape[1]) if side == "down" else (weight.shape[0], rank)
-        if value.shape != wanted:
+        expected = (rank, weight.shape[1]) if side == "down" else (weight.shape[0], rank)
+        if value.shape != expected:
             raise InvalidInputError(
-                f"adapter tensor {name!r} has shape {value.shape}, the student takes {wanted}; "
+                f"adapter tensor {name!r} has shape {value.shape}, the student takes {expected}; "
                 "they are of different encoders"
             )

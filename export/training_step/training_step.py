@@ -146,13 +146,13 @@ def write_training_step(
 def _graph(student: SentenceEncoder, shape: StepShape, tensors: StepTensors) -> onnx.ModelProto:
     vocabulary = int(student.backbone.config.vocab_size)
 
-    def function(given: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    def function(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         frozen = {
             name.removeprefix(FROZEN): value
-            for name, value in given.items()
+            for name, value in inputs.items()
             if name.startswith(FROZEN)
         }
-        return training_step(shape, frozen, given)
+        return training_step(shape, frozen, inputs)
 
     model = trace_to_onnx(function, slots(shape, tensors, student.dimension, vocabulary))
     store_frozen(model, tensors)
@@ -193,9 +193,11 @@ def _check_belongs(bundle: Bundle, step: TrainingStep) -> None:
     model = onnx.load_from_string(step.model)
     properties = {entry.key: entry.value for entry in model.metadata_props}
     description = json.loads(properties[METADATA_KEY])
-    space_id, wanted = description["space_id"], bundle.manifest.space.id
-    if space_id != wanted:
-        raise SpaceMismatchError.between("the training step", space_id, str(bundle.path), wanted)
+    space_id, bundle_space_id = description["space_id"], bundle.manifest.space.id
+    if space_id != bundle_space_id:
+        raise SpaceMismatchError.between(
+            "the training step", space_id, str(bundle.path), bundle_space_id
+        )
     if description["encoder_sha256"] != bundle.manifest.files[ENCODER_FILE].sha256:
         raise InvalidInputError(
             f"the training step belongs to the encoder.onnx {description['encoder_sha256']}, "

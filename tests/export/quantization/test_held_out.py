@@ -36,7 +36,7 @@ def test_how_many_texts_are_run_and_held_out(
         tokenizer,
         most=512,
     )
-    assert (len(split.calibration), len(split.given)) == (run, given)
+    assert (len(split.calibration), len(split.supplied)) == (run, given)
     assert len(split.generated) > 100
     assert not set(split.calibration) & set(split.held_out)
     assert len(set(split.held_out)) == len(split.held_out)
@@ -45,7 +45,7 @@ def test_how_many_texts_are_run_and_held_out(
 def test_a_text_that_is_given_often_is_one_text(tokenizer: Tokenizer) -> None:
     split = split_texts(["water"] * 600, ["water", "sky"], tokenizer, most=512)
     assert split.calibration == ["water"]
-    assert split.given == ["sky"]
+    assert split.supplied == ["sky"]
 
 
 def test_queries_that_are_the_calibration_texts_are_not_held_out_unless_they_are_not_run(
@@ -54,7 +54,7 @@ def test_queries_that_are_the_calibration_texts_are_not_held_out_unless_they_are
     texts = [f"text {i}" for i in range(50)]
     split = split_texts(texts, texts, tokenizer, most=512)
     assert len(split.calibration) == 40
-    assert sorted(split.calibration + split.given) == sorted(texts)
+    assert sorted(split.calibration + split.supplied) == sorted(texts)
 
 
 def test_generated_texts_are_of_pieces_of_the_vocabulary(
