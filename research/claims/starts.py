@@ -169,7 +169,7 @@ class Start:
         elif self.settings.get("table") == "cooccurrence":
             rows = (" ".join(texts[row].texts) for row in range(len(texts)))
             kept = folder.with_suffix(".table.safetensors")
-            begin_with_cooccurrence(encoder, [objective], rows, kept=kept)
+            begin_with_cooccurrence(encoder, [objective], rows, cache=kept)
         _set_dropout(encoder, self.settings.get("dropout"))
         config = PretrainingConfig(
             **self.legs[leg - 1],

@@ -71,8 +71,8 @@ def _backend(pieces: list[str], lowercase: bool) -> Any:
 def _words(texts: Iterable[str], backend: Any) -> Iterator[str]:
     """The texts as BERT cuts them into words, with blanks between."""
     for text in texts:
-        found = backend.pre_tokenizer.pre_tokenize_str(backend.normalizer.normalize_str(text))
-        yield " ".join(word for word, _ in found)
+        words = backend.pre_tokenizer.pre_tokenize_str(backend.normalizer.normalize_str(text))
+        yield " ".join(word for word, _ in words)
 
 
 def _vocabulary(model: bytes, size: int, lowercase: bool) -> list[str]:

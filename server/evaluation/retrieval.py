@@ -117,7 +117,7 @@ def evaluate(
             if name != "bundle" or bundle is not None:
                 rankings[name] = _searched(index, collection, queries, asked, mode)
     return Evaluation(
-        {name: score_rankings(collection.judgements, found) for name, found in rankings.items()}
+        {name: score_rankings(collection.judgements, ranked) for name, ranked in rankings.items()}
     )
 
 
@@ -162,8 +162,8 @@ def _exact(
 ) -> dict[str, list[str]]:
     ids = [document.id for document in collection.documents]
     depth = DEPTH + _most_excluded(collection)
-    found = rank_exactly(query_vectors, document_vectors, ids, depth, seed=seed)
-    return _kept(collection, found)
+    rankings = rank_exactly(query_vectors, document_vectors, ids, depth, seed=seed)
+    return _without_excluded(collection, rankings)
 
 
 def _searched(
@@ -174,14 +174,16 @@ def _searched(
     mode: Mode,
 ) -> dict[str, list[str]]:
     depth = DEPTH + _most_excluded(collection)
-    found = [
+    rankings = [
         [hit.id for hit in index.search(text, depth, mode=mode, vector=vector)]
         for text, vector in zip(texts, vectors, strict=True)
     ]
-    return _kept(collection, found)
+    return _without_excluded(collection, rankings)
 
 
-def _kept(collection: Collection, rankings: Sequence[Sequence[str]]) -> dict[str, list[str]]:
+def _without_excluded(
+    collection: Collection, rankings: Sequence[Sequence[str]]
+) -> dict[str, list[str]]:
     return {
         query.id: without_excluded(query.id, ranking, collection.excluded, DEPTH)
         for query, ranking in zip(collection.queries, rankings, strict=True)

@@ -87,11 +87,11 @@ class Cooccurrence:
         places = (pairs.row[positive], pairs.col[positive])
         values = information[positive].astype(np.float32)
         matrix = _sparse().csr_matrix((values, places), shape=pairs.shape)
-        found = _factorised(matrix, min(width, len(self.counts)), seed)
-        found[np.diff(matrix.indptr) == 0] = 0  # and not what rounding left
-        norms = np.linalg.norm(found, axis=1)
-        found *= _NORM / max(float(norms[norms > 0].mean()), 1e-9)
-        return np.pad(found, ((0, 0), (0, width - found.shape[1])))
+        rows = _factorised(matrix, min(width, len(self.counts)), seed)
+        rows[np.diff(matrix.indptr) == 0] = 0  # and not what rounding left
+        norms = np.linalg.norm(rows, axis=1)
+        rows *= _NORM / max(float(norms[norms > 0].mean()), 1e-9)
+        return np.pad(rows, ((0, 0), (0, width - rows.shape[1])))
 
 
 def _factorised(matrix: csr_matrix, width: int, seed: int) -> Floats:
@@ -114,7 +114,7 @@ def begin_with_cooccurrence(
     *,
     window: int = 5,
     seed: int = 0,
-    kept: Path | None = None,
+    cache: Path | None = None,
 ) -> int:
     """Give a new encoder a token table of what co-occurs in ``texts``, and MLM heads its biases.
 
@@ -127,8 +127,8 @@ def begin_with_cooccurrence(
         texts: to count in.
         window: places to either side that count.
         seed: of the factorisation.
-        kept: a file that what was found is read from, or written to where there is none, so that a
-            run that goes on begins with the same bits on another machine.
+        cache: a file of vectors and counts, read where it exists and else written, so that a
+            resumed run begins with the same bits on another machine.
 
     Returns:
         How many tokens were counted.
@@ -139,14 +139,14 @@ def begin_with_cooccurrence(
         MissingExtraError: scipy is not installed.
     """
     table = encoder.backbone.get_input_embeddings().weight
-    if kept is not None and kept.is_file():
-        found = _read(kept, len(encoder.tokenizer), table.shape[1])
+    if cache is not None and cache.is_file():
+        statistics = _read(cache, len(encoder.tokenizer), table.shape[1])
     else:
-        found = _counted(encoder.tokenizer, texts, window, table.shape[1], seed)
-        if kept is not None:
-            make_folder(kept.parent)
-            write_atomic(kept, save(found), mode=0o600)
-    vectors, counts = found["vectors"].to(table), found["counts"].double()
+        statistics = _counted(encoder.tokenizer, texts, window, table.shape[1], seed)
+        if cache is not None:
+            make_folder(cache.parent)
+            write_atomic(cache, save(statistics), mode=0o600)
+    vectors, counts = statistics["vectors"].to(table), statistics["counts"].double()
     seen = vectors.any(dim=1)
     with torch.no_grad():
         table[: len(vectors)][seen] = vectors[seen]
@@ -157,22 +157,22 @@ def begin_with_cooccurrence(
 def _counted(
     tokenizer: Any, texts: Iterable[str], window: int, width: int, seed: int
 ) -> dict[str, torch.Tensor]:
-    found = Cooccurrence(len(tokenizer), window)
+    cooccurrence = Cooccurrence(len(tokenizer), window)
     rest = iter(texts)
     while some := list(islice(rest, _TEXTS)):
-        found.add(_ids(tokenizer, some))
-    vectors = found.vectors(width, seed)
+        cooccurrence.add(_ids(tokenizer, some))
+    vectors = cooccurrence.vectors(width, seed)
     if not vectors.any():
         raise InvalidInputError(
             "no text to begin with has two tokens of the vocabulary; expected texts of words"
         )
-    return {"vectors": torch.from_numpy(vectors), "counts": torch.from_numpy(found.counts)}
+    return {"vectors": torch.from_numpy(vectors), "counts": torch.from_numpy(cooccurrence.counts)}
 
 
 def _read(path: Path, vocabulary: int, width: int) -> dict[str, torch.Tensor]:
     try:
-        found: dict[str, torch.Tensor] = load_file(path)
-        shapes = found["vectors"].shape, found["counts"].shape
+        statistics: dict[str, torch.Tensor] = load_file(path)
+        shapes = statistics["vectors"].shape, statistics["counts"].shape
     except (SafetensorError, KeyError, OSError) as error:
         raise CorruptArtifactError(
             f"{path} is damaged ({error}); delete it to count anew"
@@ -182,7 +182,7 @@ def _read(path: Path, vocabulary: int, width: int) -> dict[str, torch.Tensor]:
             f"{path} holds vectors of {tuple(shapes[0])}, expected {(vocabulary, width)}: it is of "
             "another vocabulary or width; delete it to count anew"
         )
-    return found
+    return statistics
 
 
 def _ids(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:

@@ -321,14 +321,14 @@ def _read_dense(place: Path) -> list[nn.Module]:
     shape = [field(path, config, name, rule) for name in sizes]
     bias = field(path, config, "bias", BOOLEAN, True)
     state = _read_weights(place)
-    wanted = {"linear.weight": (shape[1], shape[0])} | (
+    expected = {"linear.weight": (shape[1], shape[0])} | (
         {"linear.bias": (shape[1],)} if bias else {}
     )
-    found = {name: tuple(value.shape) for name, value in state.items()}
-    if found != wanted:
+    actual = {name: tuple(value.shape) for name, value in state.items()}
+    if actual != expected:
         raise CorruptArtifactError(
-            f"the weights in {place} are {found}, expected {wanted} as {path} says; copy the model "
-            "again"
+            f"the weights in {place} are {actual}, expected {expected} as {path} says; copy the "
+            "model again"
         )
     linear = nn.Linear(shape[0], shape[1], bias=bias)
     linear.load_state_dict({name.removeprefix("linear."): value for name, value in state.items()})

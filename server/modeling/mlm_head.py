@@ -69,7 +69,7 @@ def save_mlm_head(folder: Path, modules: Iterable[nn.Module]) -> None:
 
     A decoder's head is written only where there is no other.
     """
-    head = min(_heads(modules), key=lambda found: found.of_decoder, default=None)
+    head = min(_heads(modules), key=lambda one: one.of_decoder, default=None)
     if head is not None:
         write_atomic(folder / MLM_HEAD, save(head.state_dict()))
 
@@ -103,11 +103,11 @@ def head_misfit(folder: Path, modules: Iterable[nn.Module]) -> str:
         CorruptArtifactError: the file is damaged.
     """
     saved = _saved(folder)
-    found = [_differences(saved, head) for head in _heads(modules)] if saved else []
-    if not found or not all(found):
+    misfits = [_differences(saved, head) for head in _heads(modules)] if saved else []
+    if not misfits or not all(misfits):
         return ""
     return (
-        f"the head in {folder / MLM_HEAD} was made for another encoder ({', '.join(found[0])}); "
+        f"the head in {folder / MLM_HEAD} was made for another encoder ({', '.join(misfits[0])}); "
         "delete it, or take the folder that it was saved in"
     )
 
@@ -129,12 +129,12 @@ def _saved(folder: Path) -> dict[str, torch.Tensor]:
 
 def _differences(saved: Mapping[str, torch.Tensor], head: MlmHead) -> list[str]:
     """What of ``saved`` cannot be ``head``'s, each in words."""
-    wanted = head.state_dict()
+    expected = head.state_dict()
     return [
-        f"{name} is {_shape(saved, name)}, expected {_shape(wanted, name)}"
-        for name in sorted(saved.keys() | wanted.keys())
-        if _shape(saved, name) != _shape(wanted, name)
-        and not (name == _ROWS and _is_start(saved.get(name), wanted[name]))
+        f"{name} is {_shape(saved, name)}, expected {_shape(expected, name)}"
+        for name in sorted(saved.keys() | expected.keys())
+        if _shape(saved, name) != _shape(expected, name)
+        and not (name == _ROWS and _is_start(saved.get(name), expected[name]))
     ]
 
 
@@ -148,7 +148,7 @@ def _shape(tensors: Mapping[str, torch.Tensor], name: str) -> str:
 
 
 def _heads(modules: Iterable[nn.Module]) -> Iterator[MlmHead]:
-    return (found for module in modules for found in module.modules() if isinstance(found, MlmHead))
+    return (part for module in modules for part in module.modules() if isinstance(part, MlmHead))
 
 
 def set_biases(modules: Iterable[nn.Module], biases: torch.Tensor) -> None:

@@ -61,14 +61,14 @@ def cached_vectors(
             made_by = f"{content_id}/{encoder.max_length}/{prompt}/{bfloat16}"
             identity = f"{made_by}/{texts_sha256(part)}"
             path = cache / f"{hashlib.sha256(identity.encode()).hexdigest()[:32]}.npy"
-            found = _read(path, (len(part), encoder.dimension))
-            if found is None:
+            part_vectors = _read(path, (len(part), encoder.dimension))
+            if part_vectors is None:
                 with torch.no_grad(), bfloat16_products(encoder.device, bfloat16):
-                    found = encoder.encode(part, prompt_name=prompt, batch_size=batch_size)
+                    part_vectors = encoder.encode(part, prompt_name=prompt, batch_size=batch_size)
                 buffer = io.BytesIO()
-                np.save(buffer, found, allow_pickle=False)
+                np.save(buffer, part_vectors, allow_pickle=False)
                 write_atomic(path, buffer.getvalue(), mode=0o600)
-            vectors[start : start + _PART] = found
+            vectors[start : start + _PART] = part_vectors
             shown.update(len(part))
     return vectors
 

@@ -59,19 +59,19 @@ class _VocabularyCrossEntropy(torch.autograd.Function):
         kind = states.dtype
         if torch.is_autocast_enabled(device):
             kind = torch.get_autocast_dtype(device)
-        wanted = any(ctx.needs_input_grad[:3])
+        needs_gradient = any(ctx.needs_input_grad[:3])
         with torch.autocast(device, enabled=False):
-            given, rows = states.to(kind), table.to(kind)
+            hidden, rows = states.to(kind), table.to(kind)
             wide = at_least_float32(bias)
             total = wide.new_zeros(())
             right = target.new_zeros(())
-            by_states = torch.empty_like(given) if wanted else None
-            by_table = torch.zeros_like(rows, dtype=wide.dtype) if wanted else None
-            by_bias = torch.zeros_like(wide) if wanted else None
+            by_states = torch.empty_like(hidden) if needs_gradient else None
+            by_table = torch.zeros_like(rows, dtype=wide.dtype) if needs_gradient else None
+            by_bias = torch.zeros_like(wide) if needs_gradient else None
             size = max(1, _LOGITS.get(device, _LOGITS_ELSEWHERE) // len(table))
             for first in range(0, len(target), size):
                 part = slice(first, first + size)
-                logits = at_least_float32(functional.linear(given[part], rows))
+                logits = at_least_float32(functional.linear(hidden[part], rows))
                 logits += wide
                 own = target[part, None]
                 highest, likeliest = logits.max(dim=1, keepdim=True)
@@ -88,10 +88,10 @@ class _VocabularyCrossEntropy(torch.autograd.Function):
                 narrow = logits.to(kind)
                 by_states[part] = narrow @ rows
                 if kind == wide.dtype:
-                    by_table.addmm_(narrow.T, given[part])
+                    by_table.addmm_(narrow.T, hidden[part])
                 else:
-                    by_table += narrow.T @ given[part]
-        if wanted:
+                    by_table += narrow.T @ hidden[part]
+        if needs_gradient:
             ctx.save_for_backward(by_states, by_table, by_bias)
             ctx.kinds = states.dtype, table.dtype, bias.dtype
         ctx.mark_non_differentiable(right)
@@ -100,6 +100,6 @@ class _VocabularyCrossEntropy(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, by_total: torch.Tensor, by_right: None) -> Any:
         return *(
-            (by_total * found).to(kind)
-            for found, kind in zip(ctx.saved_tensors, ctx.kinds, strict=True)
+            (by_total * gradient).to(kind)
+            for gradient, kind in zip(ctx.saved_tensors, ctx.kinds, strict=True)
         ), None

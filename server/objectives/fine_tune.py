@@ -73,8 +73,8 @@ def passage_cross_entropy(
         Scalar in [0, inf); a query whose other passages are all left out counts 0.
     """
     own = positives.unsqueeze(1)
-    left = scores.masked_fill(dropped.scatter(1, own, False), -torch.inf)
-    return (left.logsumexp(dim=1) - scores.gather(1, own).squeeze(1)).mean()
+    remaining = scores.masked_fill(dropped.scatter(1, own, False), -torch.inf)
+    return (remaining.logsumexp(dim=1) - scores.gather(1, own).squeeze(1)).mean()
 
 
 def pairwise_loss(

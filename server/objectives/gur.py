@@ -289,8 +289,8 @@ class Gur(Objective[GurExample]):
         cropped = [self._cropped(ids, rng) for ids in self.token_ids(texts)]
         masked = [self._masked(ids, rng) for ids in cropped]
         contents = self.token_ids([example.first for example in titles])
-        wanted = self.token_ids([example.second for example in titles])
-        for content, title in zip(contents, wanted, strict=True):
+        title_ids = self.token_ids([example.second for example in titles])
+        for content, title in zip(contents, title_ids, strict=True):
             target = [*title[: self.most_tokens], self.after[-1]]
             masked.append((content[: self.most_tokens], target))
         input_ids, attention_mask = self.with_specials([source for source, _ in masked])

@@ -145,12 +145,12 @@ def make_encoder(
             seed=seed,
         )
     shape = ("tokenizer", "vocabulary", "share_layers", "embedding_width", "pre_norm")
-    given = [f"--{name.replace('_', '-')}" for name in shape if getattr(options, name)]
+    unusable = [f"--{name.replace('_', '-')}" for name in shape if getattr(options, name)]
     if options.table == "cooccurrence":
-        given.append("--table cooccurrence")
-    if given:
+        unusable.append("--table cooccurrence")
+    if unusable:
         raise InvalidInputError(
-            f"{given[0]} goes with a preset ({', '.join(PRESETS)}); "
+            f"{unusable[0]} goes with a preset ({', '.join(PRESETS)}); "
             f'--init is "{options.init}", which brings its own'
         )
     encoder = SentenceEncoder.load(options.init, pooling=options.pooling)
@@ -189,11 +189,11 @@ def begin_with_counts(
         "width": encoder.backbone.get_input_embeddings().weight.shape[1],
         "seed": seed,
     }
-    kept = _kept(work, "table-{}.safetensors", made_of)
-    begin_with_cooccurrence(encoder, heads, texts, seed=seed, kept=kept)
+    cache = _cache_path(work, "table-{}.safetensors", made_of)
+    begin_with_cooccurrence(encoder, heads, texts, seed=seed, cache=cache)
 
 
-def _kept(work: Path, name: str, made_of: Mapping[str, Any]) -> Path:
+def _cache_path(work: Path, name: str, made_of: Mapping[str, Any]) -> Path:
     """Where in ``work`` that is kept which was made of just this: a hash of it is in the name.
 
     A run that goes on finds it again. One with other texts or settings makes its own beside it, and
@@ -215,7 +215,7 @@ def _tokenizer(options: EncoderOptions, sources: Sequence[Source], work: Path, s
             kind=options.vocabulary_kind, vocabulary=options.vocabulary, seed=seed
         )
         largest = max(sources, key=lambda s: int(s.lengths().sum()))
-        place = _kept(work, "tokenizer-{}", {"texts": largest.fingerprint, **asdict(config)})
+        place = _cache_path(work, "tokenizer-{}", {"texts": largest.fingerprint, **asdict(config)})
         if not (place / "tokenizer.json").is_file():
             return train_tokenizer(largest, place, config)
         name = place
@@ -252,13 +252,13 @@ def make_parts(
             has not.
     """
     torch.manual_seed(seed)
-    kept = {kind: hold_out(source, held_out // len(sources)) for kind, source in sources.items()}
+    splits = {kind: hold_out(source, held_out // len(sources)) for kind, source in sources.items()}
     parts = []
     for name, weight in weights.items():
         objective = build_objective(name, encoder, options[name])
-        kind = next((kind for kind in objective.kinds if kind in kept), None)
+        kind = next((kind for kind in objective.kinds if kind in splits), None)
         if kind is None:
             known = ", ".join(f"--{kind}" for kind in objective.kinds)
             raise InvalidInputError(f"{name} has nothing to learn from; expected {known}")
-        parts.append(Part(objective, kept[kind].source, weight))
-    return parts, HeldOut.together(found.held_out for found in kept.values())
+        parts.append(Part(objective, splits[kind].source, weight))
+    return parts, HeldOut.together(one.held_out for one in splits.values())

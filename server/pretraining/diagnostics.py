@@ -136,18 +136,18 @@ class Watch:
         self._collapsed = False
 
     def alarms(
-        self, found: Mapping[str, Diagnosis], own: Sequence[str] = (), *, counts: bool = True
+        self, diagnoses: Mapping[str, Diagnosis], own: Sequence[str] = (), *, counts: bool = True
     ) -> list[str]:
         """What is alarming, as ``"h.std_ratio"``.
 
         Args:
-            found: by view.
+            diagnoses: by view.
             own: alarms of the objectives themselves, say of views that change nothing.
             counts: towards the patience; the random start, before the first step, does not.
         """
-        pairs = [(view, name) for view, one in found.items() for name in one.geometry.alarms()]
+        pairs = [(view, name) for view, one in diagnoses.items() for name in one.geometry.alarms()]
         fatal = [(view, name) for view, name in pairs if name in _FATAL]
-        shown = ((v, n, getattr(found[v].geometry, n)) for v, n in fatal)
+        shown = ((v, n, getattr(diagnoses[v].geometry, n)) for v, n in fatal)
         named = [f"{view}.{name} {value:.3g}" for view, name, value in shown]
         self._last = ", ".join([*named, *own])
         self._collapsed = bool(fatal)

@@ -58,8 +58,8 @@ class Processes:
             return
         device = parameters[0].device
         present = self.sum([float(p.grad is not None) for p in parameters], device)
-        wanted = [p for p, found in zip(parameters, present, strict=True) if found]
-        for bucket in _buckets(wanted):
+        trained = [p for p, has_gradient in zip(parameters, present, strict=True) if has_gradient]
+        for bucket in _buckets(trained):
             self._average(bucket)
 
     def _average(self, bucket: Sequence[nn.Parameter]) -> None:
@@ -75,9 +75,9 @@ class Processes:
         """The state of every process's ``module``, in the first; in the others an empty list."""
         if self.count == 1:
             return [module.state_dict()]
-        found: list[Any] | None = [None] * self.count if self.first else None
-        dist.gather_object(_on_processor(module), found)
-        return found or []
+        gathered: list[Any] | None = [None] * self.count if self.first else None
+        dist.gather_object(_on_processor(module), gathered)
+        return gathered or []
 
     def share(self, value: Value) -> Value:
         """The first process's value."""

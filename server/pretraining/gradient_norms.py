@@ -16,29 +16,29 @@ from torch import nn
 
 from pocketquery.server.modeling import SentenceEncoder
 
-__all__ = ["gradient_norms", "states_given"]
+__all__ = ["gradient_norms", "token_states"]
 
 
 @contextmanager
-def states_given(encoder: SentenceEncoder, *, kept: bool = True) -> Iterator[list[torch.Tensor]]:
+def token_states(encoder: SentenceEncoder, *, enabled: bool = True) -> Iterator[list[torch.Tensor]]:
     """The token states with gradient that the encoder gives, in a list that grows as it does.
 
     Args:
         encoder: any; a :class:`ChunkedEncoder` gives states for every chunk.
-        kept: whether to keep any; without, the list stays empty.
+        enabled: whether to keep any; without, the list stays empty.
     """
-    given: list[torch.Tensor] = []
-    if not kept:
-        yield given
+    states: list[torch.Tensor] = []
+    if not enabled:
+        yield states
         return
 
     def keep(module: nn.Module, arguments: Any, output: Any) -> None:
         if output[0].requires_grad:
-            given.append(output[0])
+            states.append(output[0])
 
     hook = encoder.backbone.register_forward_hook(keep)
     try:
-        yield given
+        yield states
     finally:
         hook.remove()
 

@@ -41,18 +41,18 @@ class HeldOut:
             groups: each with some text.
             asked: only the first two texts belong together, a query and its answer: triples.
         """
-        found = [(*_pair(group.texts[: 2 if asked else None]), group.lang) for group in groups]
-        texts, partners, languages = zip(*found, strict=True) if found else ((), (), ())
+        rows = [(*_pair(group.texts[: 2 if asked else None]), group.lang) for group in groups]
+        texts, partners, languages = zip(*rows, strict=True) if rows else ((), (), ())
         return cls(texts, partners, languages)
 
     @classmethod
     def together(cls, several: Iterable[HeldOut]) -> HeldOut:
         """All of several, in their order."""
-        found = list(several)
+        parts = list(several)
         return cls(
-            [text for one in found for text in one.texts],
-            [text for one in found for text in one.partners or [""] * len(one)],
-            [name for one in found for name in one.languages or [""] * len(one)],
+            [text for one in parts for text in one.texts],
+            [text for one in parts for text in one.partners or [""] * len(one)],
+            [name for one in parts for name in one.languages or [""] * len(one)],
         )
 
 

@@ -36,7 +36,7 @@ from pocketquery.server.pretraining.chunked_encoder import ChunkedEncoder
 from pocketquery.server.pretraining.config import PretrainingConfig
 from pocketquery.server.pretraining.diagnostics import Watch, diagnose
 from pocketquery.server.pretraining.distributed import Processes
-from pocketquery.server.pretraining.gradient_norms import gradient_norms, states_given
+from pocketquery.server.pretraining.gradient_norms import gradient_norms, token_states
 from pocketquery.server.pretraining.held_out import HeldOut
 from pocketquery.server.pretraining.mixture import (
     MicroBatch,
@@ -141,14 +141,14 @@ def pretrain(
                 if piece.batch is None:
                     continue
                 part = parts[piece.part]
-                with states_given(learner, kept=compares) as states:
-                    found = _loss(learner, part, piece, number, config)
-                pulls |= gradient_norms(_named(part, found.parts), states)
-                total = found.total * _factor(part, config)
+                with token_states(learner, enabled=compares) as states:
+                    losses = _loss(learner, part, piece, number, config)
+                pulls |= gradient_norms(_named(part, losses.parts), states)
+                total = losses.total * _factor(part, config)
                 if total.requires_grad:
                     total.backward()  # type: ignore[no-untyped-call]
                 loss += float(total.detach())
-                meter.add(_figures(part, found))
+                meter.add(_figures(part, losses))
         # 3. The mean over all processes; one that is no number ends the run in all of them.
         processes.average_gradients(trained)
         norm = torch.nn.utils.clip_grad_norm_(trained, config.max_gradient_norm)

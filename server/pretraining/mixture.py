@@ -107,11 +107,11 @@ class MixtureStream(Dataset[list[MicroBatch]]):
 
         Empty where every language has enough groups for a batch, or batches mix them.
         """
-        found: dict[str, dict[str, int]] = {}
+        left_out: dict[str, dict[str, int]] = {}
         for part, plan in zip(self._parts, self.plans, strict=True):
             if plan.languages_left_out:
-                found.setdefault(part.objective.name, {}).update(plan.languages_left_out)
-        return found
+                left_out.setdefault(part.objective.name, {}).update(plan.languages_left_out)
+        return left_out
 
     def __getitem__(self, number: int) -> list[MicroBatch]:
         if self._config.mixture == "sum":

@@ -49,14 +49,14 @@ def geometry_plot(rows: Rows) -> str:
     Args:
         rows: lines of the log, some with a diagnosis.
     """
-    found = [row for row in rows if "geometry" in row]
-    views = sorted({view for row in found for view in row["geometry"]})
-    seen = {name for row in found for view in row["geometry"].values() for name in view}
+    rows_shown = [row for row in rows if "geometry" in row]
+    views = sorted({view for row in rows_shown for view in row["geometry"]})
+    seen = {name for row in rows_shown for view in row["geometry"].values() for name in view}
     names = [*_ALARMS, *(name for name in _RELATIONS if name in seen)]
     figure = new_figure(2.1 * ((len(names) + 2) // 3))
     for axes, name in zip(_grid(figure, len(names)), names, strict=False):
         for number, view in enumerate(views):
-            diagnosed = [(row["step"], row["geometry"].get(view, {})) for row in found]
+            diagnosed = [(row["step"], row["geometry"].get(view, {})) for row in rows_shown]
             points = [(step, figures[name]) for step, figures in diagnosed if name in figures]
             _curve(axes, points, number, view)
         alarm = _ALARMS.get(name)
@@ -74,13 +74,13 @@ def gradient_plot(rows: Rows) -> str:
     Args:
         rows: lines of the log, some with gradient norms.
     """
-    found = [row for row in rows if "gradient_norms" in row]
+    rows_shown = [row for row in rows if "gradient_norms" in row]
     figure = new_figure(2.6)
     axes = figure.add_subplot(1, 1, 1)
     for number, name in enumerate(
-        sorted({name for row in found for name in row["gradient_norms"]})
+        sorted({name for row in rows_shown for name in row["gradient_norms"]})
     ):
-        norms = [(row["step"], row["gradient_norms"].get(name, 0.0)) for row in found]
+        norms = [(row["step"], row["gradient_norms"].get(name, 0.0)) for row in rows_shown]
         _curve(axes, [point for point in norms if point[1] > 0], number, name)
     axes.set_yscale("log")
     axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))

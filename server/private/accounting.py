@@ -126,29 +126,29 @@ def epsilon(
     return epsilon_of_zcdp(rho, delta)
 
 
-def multiplier_for(wanted: float, participations: int, delta: float) -> float:
-    """The least noise multiplier whose season costs at most ``wanted``, against H and R.
+def multiplier_for(target: float, participations: int, delta: float) -> float:
+    """The least noise multiplier whose season costs at most ``target``, against H and R.
 
     Raises:
         InvalidInputError: an epsilon that is not above 0, or that no multiplier reaches.
         MissingExtraError: dp-accounting is not installed.
     """
-    check("epsilon", wanted, number(above=0))
+    check("epsilon", target, number(above=0))
 
-    def found(multiplier: float) -> float:
+    def epsilon_of(multiplier: float) -> float:
         return epsilon("H", multiplier, participations, delta)
 
     low, high = 1e-3, 1.0
-    while found(high) > wanted:
+    while epsilon_of(high) > target:
         low, high = high, 2.0 * high
         if high > _LARGEST_MULTIPLIER:
             raise InvalidInputError(
-                f"epsilon is {wanted:g} at delta {delta:g}, which no noise multiplier up to "
+                f"epsilon is {target:g} at delta {delta:g}, which no noise multiplier up to "
                 f"{_LARGEST_MULTIPLIER:g} reaches; ask for a larger one"
             )
     while high - low > 1e-6 * high:
         middle = (low + high) / 2
-        low, high = (middle, high) if found(middle) > wanted else (low, middle)
+        low, high = (middle, high) if epsilon_of(middle) > target else (low, middle)
     return high
 
 

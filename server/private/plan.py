@@ -159,44 +159,44 @@ class Plan:
         return asdict(self) | {"source": ADAPTERS[self.wanted.adapter].source}
 
 
-def plan(wanted: Wanted) -> Plan:
-    """The plan for ``wanted``.
+def plan(request: Wanted) -> Plan:
+    """The plan for ``request``.
 
     Raises:
         InvalidInputError: no such federation can be: the noise of a device would be below two
             steps, no step fits, or the fleet is too small for its participations.
         MissingExtraError: dp-accounting is not installed.
     """
-    adapter, cohort, rounds = ADAPTERS[wanted.adapter], wanted.cohort, wanted.rounds
-    times = _participations(wanted)
-    z = wanted.noise_multiplier
+    adapter, cohort, rounds = ADAPTERS[request.adapter], request.cohort, request.rounds
+    times = _participations(request)
+    z = request.noise_multiplier
     if z is None:
-        assert wanted.epsilon is not None
-        z = multiplier_for(wanted.epsilon, times, wanted.delta)
+        assert request.epsilon is not None
+        z = multiplier_for(request.epsilon, times, request.delta)
         z = math.ceil(z * 100) / 100  # two digits, to the safe side
-    largest = wanted.largest_group or min(cohort, DeviceRules.largest_group)
+    largest = request.largest_group or min(cohort, DeviceRules.largest_group)
     counted = counted_on(min(cohort, largest))
     encoding = choose_encoding(
         adapter.values,
         cohort,
-        wanted.clip_norm,
-        value_range(wanted.steps, wanted.learning_rate),
+        request.clip_norm,
+        value_range(request.steps, request.learning_rate),
         z,
         counted,
     )
-    neighbours = min(cohort - 1, wanted.neighbours)
+    neighbours = min(cohort - 1, request.neighbours)
     threshold = 3 * neighbours // 5 + 1
     honest = least_honest(neighbours, threshold)
     graph = (cohort, neighbours, threshold)
     noise = [noise_after(t, z, encoding, cohort, counted) for t in (1, rounds)]
     planned = Plan(
-        wanted=wanted,
+        wanted=request,
         participations=times,
-        share_used=rounds * cohort / (wanted.fleet * times),
-        over_selection=_over_selection(wanted, times),
+        share_used=rounds * cohort / (request.fleet * times),
+        over_selection=_over_selection(request, times),
         noise_multiplier=z,
-        epsilon=_epsilons(wanted, encoding, z, times, counted, counted_on(largest) / honest),
-        ledger_epsilon=_ledger_epsilon(wanted, encoding, z, times, counted),
+        epsilon=_epsilons(request, encoding, z, times, counted, counted_on(largest) / honest),
+        ledger_epsilon=_ledger_epsilon(request, encoding, z, times, counted),
         neighbours=neighbours,
         threshold=threshold,
         least_honest=honest,
@@ -217,48 +217,48 @@ def plan(wanted: Wanted) -> Plan:
     return Plan(**{**vars(planned), "warnings": tuple(_warnings(planned))})
 
 
-def _participations(wanted: Wanted) -> int:
+def _participations(request: Wanted) -> int:
     """How often a device takes part, where its ledger and its rest allow that."""
-    needed = participations_needed(wanted.rounds, wanted.cohort, wanted.fleet)
-    times = wanted.participations or needed
-    possible = -(-wanted.rounds // wanted.rest)
+    needed = participations_needed(request.rounds, request.cohort, request.fleet)
+    times = request.participations or needed
+    possible = -(-request.rounds // request.rest)
     if needed > min(times, possible):
-        most = wanted.fleet * min(times, possible) // wanted.rounds
+        most = request.fleet * min(times, possible) // request.rounds
         raise InvalidInputError(
-            f"{wanted.rounds} rounds of {wanted.cohort} need {needed} participations of each of "
-            f"{wanted.fleet} devices, but {min(times, possible)} are possible ({wanted.rest} "
+            f"{request.rounds} rounds of {request.cohort} need {needed} participations of each of "
+            f"{request.fleet} devices, but {min(times, possible)} are possible ({request.rest} "
             f"rounds apart); take cohorts of at most {most}, fewer rounds, or a larger fleet"
         )
     return times
 
 
-def _over_selection(wanted: Wanted, times: int) -> float:
+def _over_selection(request: Wanted, times: int) -> float:
     """A quarter more than the cohort among those that may take part in the last round."""
-    share = wanted.cohort / wanted.fleet
-    spent = (wanted.rounds - 1) * share / times
-    resting = (min(wanted.rounds, wanted.rest) - 1) * share
+    share = request.cohort / request.fleet
+    spent = (request.rounds - 1) * share / times
+    resting = (min(request.rounds, request.rest) - 1) * share
     willing = 1.0 - max(spent, resting)
     return min(_SPARE_DEVICES / willing if willing > 0 else math.inf, 1 / share)
 
 
 def _epsilons(
-    wanted: Wanted, encoding: Encoding, z: float, times: int, counted: int, missing: float
+    request: Wanted, encoding: Encoding, z: float, times: int, counted: int, missing: float
 ) -> dict[str, float]:
     cost = times * rho(z, encoding, counted)
-    curious = epsilon_of_zcdp(cost, wanted.delta)
-    deviating = epsilon_of_zcdp(cost * max(1.0, missing), wanted.delta)
+    curious = epsilon_of_zcdp(cost, request.delta)
+    deviating = epsilon_of_zcdp(cost * max(1.0, missing), request.delta)
     return {"H": curious, "M": deviating, "R": curious}
 
 
 def _ledger_epsilon(
-    wanted: Wanted, encoding: Encoding, z: float, times: int, counted: int
+    request: Wanted, encoding: Encoding, z: float, times: int, counted: int
 ) -> float:
     privacy = Privacy("devices", float(z), counted, "1", times)
-    return season_epsilon(privacy, encoding, wanted.delta)
+    return season_epsilon(privacy, encoding, request.delta)
 
 
 def _warnings(plan: Plan) -> list[str]:
-    wanted, adapter = plan.wanted, ADAPTERS[plan.wanted.adapter]
+    request, adapter = plan.wanted, ADAPTERS[plan.wanted.adapter]
     warnings = []
     if plan.share_used > _SPARE:
         warnings.append(
@@ -266,13 +266,13 @@ def _warnings(plan: Plan) -> list[str]:
             "ledgers allow; devices that are off, charging elsewhere or decline are missing then. "
             "Allow more participations, or take smaller cohorts."
         )
-    lost = wanted.cohort - max(LEAST_COHORT, -(-8 * wanted.cohort // 10))
-    if lost < wanted.cohort // 10:
+    lost = request.cohort - max(LEAST_COHORT, -(-8 * request.cohort // 10))
+    if lost < request.cohort // 10:
         warnings.append(
             f"Devices insist on {LEAST_COHORT} survivors, so the round is skipped where more than "
-            f"{lost} of {wanted.cohort} are lost after training; ask for {_COMFORTABLE}."
+            f"{lost} of {request.cohort} are lost after training; ask for {_COMFORTABLE}."
         )
-    if wanted.adapter == "full" and not is_advised(adapter, plan.final_noise):
+    if request.adapter == "full" and not is_advised(adapter, plan.final_noise):
         warnings.append(
             "The full adapter was not seen to gain under this noise; take the small one (export "
             "--adapter-rank 1 --adapter-train up), larger cohorts, or less noise."
@@ -288,15 +288,15 @@ def _warnings(plan: Plan) -> list[str]:
             f"and epsilon is {plan.epsilon['M']:.1f}: more neighbours (--neighbours 200), or "
             "more noise by a smaller --largest-group, lower it."
         )
-    if plan.largest_group < wanted.cohort:
-        more = math.sqrt(wanted.cohort / plan.largest_group)
+    if plan.largest_group < request.cohort:
+        more = math.sqrt(request.cohort / plan.largest_group)
         warnings.append(
-            f"A group counts as one of {plan.largest_group:,}, so the sum of {wanted.cohort:,} "
+            f"A group counts as one of {plan.largest_group:,}, so the sum of {request.cohort:,} "
             f"has at least {more:.1f} times the noise it would need: devices cannot check how many "
             "there are. A larger --largest-group lowers it, and raises epsilon against a server "
             "that deviates."
         )
-    if min(plan.largest_group, wanted.cohort) > (default := DeviceRules.largest_group):
+    if min(plan.largest_group, request.cohort) > (default := DeviceRules.largest_group):
         warnings.append(
             f"Devices let a group count as one of {default:,}, unless they are told otherwise: one "
             f"whose largest-group is below {plan.largest_group:,} declines once it has trained, "
@@ -308,10 +308,10 @@ def _warnings(plan: Plan) -> list[str]:
             f"neighbours than the threshold withstands with a probability of up to {risk:.1g}; "
             "more neighbours lower it."
         )
-    if wanted.delta > 1 / wanted.fleet:
+    if request.delta > 1 / request.fleet:
         warnings.append(
-            f"Delta {wanted.delta:g} is above 1 / {wanted.fleet}: it would allow one device to be "
-            "disclosed altogether."
+            f"Delta {request.delta:g} is above 1 / {request.fleet}: it would allow one device to "
+            "be disclosed altogether."
         )
     for way, count in (("down", plan.bytes_down), ("up", plan.bytes_up)):
         if count > _MANY_BYTES:

@@ -218,9 +218,9 @@ def _read_group(
             public,
             digest,
             equal_pieces(data, "a journal's boxes", len(data) // BOX_BYTES, BOX_BYTES),
-            equal_pieces(told, "a journal's commitments", binding.neighbours, COMMITMENTS_BYTES),
+            equal_pieces(stored, "a journal's commitments", binding.neighbours, COMMITMENTS_BYTES),
         )
-        for place, public, digest, data, told in rows(query)
+        for place, public, digest, data, stored in rows(query)
     }
     query = "SELECT position, shares FROM secure_shares WHERE grp = ?"
     shares = {place: Shares.parse(data, binding) for place, data in rows(query)}

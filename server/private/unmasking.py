@@ -137,11 +137,11 @@ class _Revealed:
 
 def _shares_of(group: SecureSum, owner: int) -> Iterator[tuple[int, int, bytes]]:
     """What was revealed of ``owner``, of the kind that is wanted: x, who by, and the share."""
-    wanted = Kind.SELF if owner in group.held else Kind.MASK
+    kind = Kind.SELF if owner in group.held else Kind.MASK
     for x, neighbour in enumerate(group.binding.ring[owner], start=1):
         if neighbour in group.shares:
             share = group.shares[neighbour].shares[group.binding.place(neighbour, owner) - 1]
-            if share.kind is wanted:
+            if share.kind is kind:
                 yield x, neighbour, share.value
 
 

@@ -81,7 +81,7 @@ def read_rows(
 
 def _from_json(path: Path | str, kind: Kind, columns: Columns, lang: str) -> Iterator[Group]:
     for number, entry in json_objects(path):
-        if not _wanted({name: str(value) for name, value in entry.items()}, columns):
+        if not _is_selected({name: str(value) for name, value in entry.items()}, columns):
             continue
         texts = _entry_texts(path, number, entry, _fields(path, number, entry, kind, columns))
         ids = () if columns.id else ("_id", "id")
@@ -131,7 +131,7 @@ def _from_table(path: Path | str, kind: Kind, columns: Columns, lang: str) -> It
             found = f"{len(fields)} tab-separated fields: {line[:60]!r}"
             raise bad_line(path, number, found, f"{len(header)}, as in the header")
         row = dict(zip(header, fields, strict=True))
-        if _wanted(row, columns):
+        if _is_selected(row, columns):
             id = row[columns.id] if columns.id else str(number)
             own = row[columns.lang] if columns.lang else ""
             texts = [row[name] for name in columns.texts]
@@ -152,7 +152,7 @@ def _bare_row(path: Path | str, number: int, fields: list[str], kind: Kind, lang
     return _row_group(path, number, str(number), fields, kind, lang)
 
 
-def _wanted(row: Mapping[str, str], columns: Columns) -> bool:
+def _is_selected(row: Mapping[str, str], columns: Columns) -> bool:
     return all(row.get(name) == value for name, value in (columns.where or {}).items())
 
 

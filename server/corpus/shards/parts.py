@@ -115,11 +115,13 @@ def _forget_stale(folder: Path, record: Path, run: Mapping[str, Any]) -> None:
         before = json.loads(record.read_text("utf-8"))
         same = before["settings"] == run["settings"]
         pairs = zip(before["shards"], run["shards"], strict=False)
-        kept = {_name(number) for number, (old, new) in enumerate(pairs) if same and old == new}
+        unchanged = {
+            _name(number) for number, (old, new) in enumerate(pairs) if same and old == new
+        }
     except (OSError, ValueError, KeyError, TypeError):  # there is none, or it says nothing
-        kept = set()
+        unchanged = set()
     for entry in folder.iterdir():
-        if entry.name not in kept:
+        if entry.name not in unchanged:
             if entry.is_dir() and not entry.is_symlink():
                 shutil.rmtree(entry)
             else:

@@ -128,7 +128,7 @@ def _running(ray: Any, count: int, address: str | None) -> Iterator[None]:
 
 
 def _begin(ray: Any, count: int, stack: contextlib.ExitStack, silent: dict[str, Any]) -> None:
-    for left in reversed(range(_STARTS)):
+    for remaining in reversed(range(_STARTS)):
         # In a folder of its own: sockets have short names, and nothing stays behind.
         folder = tempfile.mkdtemp(prefix="pq", dir="/tmp" if os.name == "posix" else None)
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
@@ -145,7 +145,7 @@ def _begin(ray: Any, count: int, stack: contextlib.ExitStack, silent: dict[str, 
         except Exception as error:  # Ray has no class for it
             ray.shutdown()
             _end_all(folder)
-            if not left:
+            if not remaining:
                 raise PocketQueryError(
                     f"Ray did not start in {_STARTS} tries ({error}); see that this machine has "
                     "processor time and memory to spare, or use the local engine"
@@ -156,13 +156,13 @@ def _end_all(folder: str) -> None:
     """End what a start that failed left running: it would take the next one's time."""
     import psutil
 
-    left = []
+    killed = []
     for child in psutil.Process().children():
         with contextlib.suppress(psutil.Error):
             if any(folder in word for word in child.cmdline()):
                 child.kill()
-                left.append(child)
-    psutil.wait_procs(left, timeout=10)
+                killed.append(child)
+    psutil.wait_procs(killed, timeout=10)
 
 
 @contextlib.contextmanager

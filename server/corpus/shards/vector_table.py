@@ -84,9 +84,9 @@ def read_vector_table(
         raise MissingExtraError.of("pyarrow", "shards") from error
     try:
         with pyarrow.parquet.ParquetFile(path) as file:
-            found = (file.schema_arrow.metadata or {}).get(_SPACE, b"").decode()
-            if found != space_id:
-                raise ValueError(f"its space is {found!r}")
+            stored_id = (file.schema_arrow.metadata or {}).get(_SPACE, b"").decode()
+            if stored_id != space_id:
+                raise ValueError(f"its space is {stored_id!r}")
             for batch in file.iter_batches(rows):
                 ids, texts, metadata = (
                     batch[name].to_pylist() for name in ("id", "text", "metadata")

@@ -141,10 +141,10 @@ def rare_recall(
     rare = sought.topk(min(rarest, vocabulary), dim=1, largest=False)
     top = torch.zeros_like(present)
     top.scatter_(1, logits.topk(min(among, vocabulary), dim=1).indices, True)
-    wanted = rare.values != absent  # (n, rarest)
-    recalled = top.gather(1, rare.indices) & wanted
-    has = wanted.any(dim=1)
-    shares = recalled.sum(dim=1) / wanted.sum(dim=1).clamp(min=1)  # (n,)
+    is_present = rare.values != absent  # (n, rarest)
+    recalled = top.gather(1, rare.indices) & is_present
+    has = is_present.any(dim=1)
+    shares = recalled.sum(dim=1) / is_present.sum(dim=1).clamp(min=1)  # (n,)
     return shares[has].sum() / has.sum().clamp(min=1)
 
 

@@ -36,8 +36,8 @@ def byol_loss(predictions: torch.Tensor, projections: torch.Tensor) -> torch.Ten
         Scalar in [-1, 1]; -1 is reached by learning and by collapse alike.
     """
     order = [1, 0] if len(predictions) == 2 else [1, 0, 0, 1]
-    wanted = torch.stack([projections[view] for view in order])
-    return -functional.cosine_similarity(predictions, wanted, dim=-1).mean()
+    targets = torch.stack([projections[view] for view in order])
+    return -functional.cosine_similarity(predictions, targets, dim=-1).mean()
 
 
 def std_ratio(vectors: torch.Tensor) -> torch.Tensor:

@@ -223,8 +223,8 @@ class Infiller:
             )
         grammar = Grammar.of_blanks(self.decoder.shape, self.encoder, blanks, most_tokens)
         written = self._written(self._source(parts), grammar, samples, temperature, seed)
-        found = {one.text: one for one in (self._filled(parts, way) for way in written)}
-        return sorted(found.values(), key=lambda one: -one.log_probability)
+        filled = {one.text: one for one in (self._filled(parts, way) for way in written)}
+        return sorted(filled.values(), key=lambda one: -one.log_probability)
 
     def title(self, text: str, *, most_tokens: int = 16) -> str:
         """A title for ``text``; for decoders that were trained with ``title_share`` above 0."""

@@ -96,9 +96,9 @@ class MemoryBank(nn.Module):
         if name not in self.rings:
             ring = _Ring(0, self.dimension, self._place.device)
             return ring.columns()
-        found = self._ring(key)
-        filled = found.filled()
-        return BankRows(*(column[:filled] for column in found.columns()))
+        own_ring = self._ring(key)
+        filled = own_ring.filled()
+        return BankRows(*(column[:filled] for column in own_ring.columns()))
 
     def _ring(self, key: str) -> _Ring:
         name = _PREFIX + key

@@ -124,10 +124,10 @@ def test_it_is_below_the_unigram_entropy_soon_where_drawn_weights_are_not() -> N
 
 def test_what_was_found_is_kept_and_read_again(tmp_path: Path) -> None:
     kept = tmp_path / "work" / "table.safetensors"
-    first, _, _ = begun(kept=kept)
+    first, _, _ = begun(cache=kept)
     before = kept.read_bytes()
     again = new_encoder("nano", TOKENIZER, max_length=32, seed=0)
-    assert begin_with_cooccurrence(again, [], ["other words"], kept=kept) > 100
+    assert begin_with_cooccurrence(again, [], ["other words"], cache=kept) > 100
     assert kept.read_bytes() == before
     tables = [one.backbone.get_input_embeddings().weight for one in (first, again)]
     assert torch.equal(*tables)
@@ -135,15 +135,15 @@ def test_what_was_found_is_kept_and_read_again(tmp_path: Path) -> None:
 
 def test_a_kept_file_that_is_damaged_or_of_another_width(tmp_path: Path) -> None:
     kept = tmp_path / "table.safetensors"
-    begun(kept=kept)
+    begun(cache=kept)
     whole = kept.read_bytes()
     kept.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(CorruptArtifactError, match="is damaged"):
-        begun(kept=kept)
+        begun(cache=kept)
     kept.write_bytes(whole)
     wider = new_encoder("tinybert4", TOKENIZER, max_length=32, seed=0)
     with pytest.raises(CorruptArtifactError, match=r"another vocabulary or width; delete it"):
-        begin_with_cooccurrence(wider, [], sentences(4), kept=kept)
+        begin_with_cooccurrence(wider, [], sentences(4), cache=kept)
     assert kept.read_bytes() == whole
 
 

@@ -14,7 +14,7 @@ from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.objectives import build_objective
 from pocketquery.server.pretraining import Part
 from pocketquery.server.pretraining.chunked_encoder import ChunkedEncoder
-from pocketquery.server.pretraining.gradient_norms import gradient_norms, states_given
+from pocketquery.server.pretraining.gradient_norms import gradient_norms, token_states
 from pocketquery.server.training.log import read_log
 from tests.server.pretraining.small_run import CONFIG, documents, losses, make_encoder
 from tests.tiny_models import sentences
@@ -28,7 +28,7 @@ def tokens(encoder: SentenceEncoder) -> dict[str, torch.Tensor]:
 def test_the_norm_is_that_of_the_gradient_at_the_states() -> None:
     encoder = make_encoder()
     ids = tokens(encoder)
-    with states_given(encoder) as states:
+    with token_states(encoder) as states:
         found = encoder.states(ids["input_ids"], ids["attention_mask"])
         pooled = encoder.pooled(ids["input_ids"], ids["attention_mask"])
         with torch.no_grad():  # a target's: nothing comes back through it
@@ -63,7 +63,7 @@ def test_chunks_and_repeated_passes_give_the_same_norm(twice: bool) -> None:
     ids = tokens(encoder)
     found = []
     for learner in (encoder, ChunkedEncoder(encoder, 2, twice=twice)):
-        with states_given(learner) as states:
+        with token_states(learner) as states:
             loss = learner.pooled(ids["input_ids"], ids["attention_mask"]).square().sum()
         given = len(states)
         found.append(gradient_norms({"loss": loss}, states)["loss"])
