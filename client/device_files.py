@@ -59,8 +59,8 @@ _RULES = {
 }
 _ENROLLED = ("enrolment", "certificate")
 _KEYS = {"public-key", "replaced-key"}
-_KNOWN = {*_PATHS, *_KEYS, "policy", "figures", *_NAMES, "partition-id", "num-partitions"}
-_KNOWN |= {*_ENROLLED, *_RULES, "revoked"}
+_CONFIG_KEYS = {*_PATHS, *_KEYS, "policy", "figures", *_NAMES, "partition-id", "num-partitions"}
+_CONFIG_KEYS |= {*_ENROLLED, *_RULES, "revoked"}
 _HEXADECIMAL_KEY = re.compile(f"[0-9a-fA-F]{{{2 * KEY_BYTES}}}")
 
 
@@ -72,10 +72,10 @@ def open_device(config: Mapping[str, Any]) -> Iterator[Device]:
         InvalidInputError: a path is missing from it, or something in it is unknown or out of range.
         ArtifactError: what lies there cannot be used.
     """
-    if unknown := config.keys() - _KNOWN:  # a misspelt key must not leave releases unchecked
+    if unknown := config.keys() - _CONFIG_KEYS:  # a misspelt key must not leave releases unchecked
         raise InvalidInputError(
             f"found {', '.join(sorted(unknown))} in the SuperNode's configuration, expected some "
-            f"of {', '.join(sorted(_KNOWN))}"
+            f"of {', '.join(sorted(_CONFIG_KEYS))}"
         )
     paths = {name: Path(str(_setting(config, name))) for name in _PATHS}
     policy, limits, rules = _policy(config), _limits(config), rules_of(config)

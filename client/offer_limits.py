@@ -17,7 +17,7 @@ from pocketquery.sdk.validation import number, whole
 
 __all__ = ["OfferLimits"]
 
-_ANY = 1e30
+_UNLIMITED = 1e30
 
 
 @dataclass(frozen=True)
@@ -77,15 +77,15 @@ class OfferLimits(Settings):
             most_steps=10**9,
             least_batch=1,
             most_repetitions=10**9,
-            largest_clip=_ANY,
-            largest_learning_rate=_ANY,
-            largest_weight_decay=_ANY,
-            largest_proximal=_ANY,
-            largest_opened_weight=_ANY,
-            largest_hybrid_weight=_ANY,
+            largest_clip=_UNLIMITED,
+            largest_learning_rate=_UNLIMITED,
+            largest_weight_decay=_UNLIMITED,
+            largest_proximal=_UNLIMITED,
+            largest_opened_weight=_UNLIMITED,
+            largest_hybrid_weight=_UNLIMITED,
             least_typo_rate=0.0,
             least_temperature=0.0,
-            largest_drift=_ANY,
+            largest_drift=_UNLIMITED,
             least_kept=0.0,
         )
 

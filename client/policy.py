@@ -181,13 +181,13 @@ class Guard:
         """Why the training must stop now; None where it may go on."""
         now = self._clock()
         if self._reason is None:
-            self._reason = self._overtime(now)
+            self._reason = self._over_time_reason(now)
         if self._reason is None and now - self._read >= self._every:
             self._read = now
             self._reason = self._policy.refusal(self._readings, examples=self._examples)
         return self._reason
 
-    def _overtime(self, now: float) -> str | None:
+    def _over_time_reason(self, now: float) -> str | None:
         limit = self._policy.max_seconds
         if limit is None or now - self._begun <= limit:
             return None

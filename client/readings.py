@@ -22,10 +22,10 @@ from pocketquery.sdk.errors import MissingExtraError
 
 __all__ = ["SystemReadings"]
 
-_BUSY = 0.25  # of the machine, by all others together: more than background services take
-_FIRST_LOOK = 0.2  # seconds between the first two looks at the processor's times
-_PATIENCE = 3.0  # seconds for NetworkManager to answer
-_MOBILE = ("wwan", "ppp", "rmnet", "ccmni")
+_BUSY_SHARE = 0.25  # of the machine, by all others together: more than background services take
+_FIRST_SAMPLE_S = 0.2  # seconds between the first two looks at the processor's times
+_NETWORK_MANAGER_TIMEOUT_S = 3.0  # seconds for NetworkManager to answer
+_MOBILE_INTERFACES = ("wwan", "ppp", "rmnet", "ccmni")
 
 
 class SystemReadings:
@@ -73,13 +73,13 @@ class SystemReadings:
     def _idle(self) -> bool | None:
         if self._looked is None:
             self._looked = self._look()
-            time.sleep(_FIRST_LOOK)
+            time.sleep(_FIRST_SAMPLE_S)
         now = self._look()
         total, busy, own = (b - a for a, b in zip(self._looked, now, strict=True))
-        if total >= _FIRST_LOOK / 2:  # else too short a time to tell
+        if total >= _FIRST_SAMPLE_S / 2:  # else too short a time to tell
             self._looked = now
             self._others = max(busy - own, 0.0) / total
-        return None if self._others is None else self._others < _BUSY
+        return None if self._others is None else self._others < _BUSY_SHARE
 
     def _look(self) -> tuple[float, float, float]:
         """Processor seconds of the machine so far: all, the busy ones, this process's."""
@@ -143,13 +143,15 @@ class SystemReadings:
 
     def _unmetered_by(self, interface: str) -> bool | None:
         kind = _text(self._sys / "class/net" / interface / "uevent") or ""
-        if interface.startswith(_MOBILE) or "DEVTYPE=wwan" in kind.splitlines():
+        if interface.startswith(_MOBILE_INTERFACES) or "DEVTYPE=wwan" in kind.splitlines():
             return False
         if self._nmcli is None:
             return None
         command = [self._nmcli, "-g", "GENERAL.METERED", "device", "show", interface]
         try:
-            done = subprocess.run(command, capture_output=True, timeout=_PATIENCE, check=True)
+            done = subprocess.run(
+                command, capture_output=True, timeout=_NETWORK_MANAGER_TIMEOUT_S, check=True
+            )
         except (OSError, subprocess.SubprocessError):  # absent, not running, hanging
             return None
         answer = done.stdout.decode(errors="replace").split(maxsplit=1) or [""]

@@ -23,7 +23,7 @@ __all__ = ["SCALES", "Clip", "Int8", "norm_of", "unflatten"]
 SCALES = "__scales__"
 _LARGEST_CODE = 127
 # A float32 product is off by a relative 6e-8; what is scaled to a bound is to stay within it.
-_WITHIN = 1 - 1e-6
+_ROUNDING_MARGIN = 1 - 1e-6
 
 
 def norm_of(tensors: Tensors) -> float:
@@ -74,7 +74,7 @@ class Clip:
                     "made it diverged. Discard it"
                 )
         total = norm_of(tensors)
-        factor = 1.0 if total <= self.norm else self.norm / total * _WITHIN
+        factor = 1.0 if total <= self.norm else self.norm / total * _ROUNDING_MARGIN
         return {name: (value * factor).astype(np.float32) for name, value in tensors.items()}
 
     def on_server(self, tensors: Tensors) -> dict[str, NDArray[Any]]:
@@ -105,7 +105,7 @@ class Int8:
         decoded = _decode(_flat(codes, np.int8), sizes, scales)
         before, after = norm_of(tensors), norm_of(unflatten(decoded, shapes))
         if after > before:  # rounding went up more than down
-            scales = (scales * (before / after * _WITHIN)).astype(np.float32)
+            scales = (scales * (before / after * _ROUNDING_MARGIN)).astype(np.float32)
         return {**codes, SCALES: scales}
 
     def on_server(self, tensors: Tensors) -> dict[str, NDArray[Any]]:

@@ -32,11 +32,11 @@ from pocketquery.server.modeling.sentence_encoder import to_device
 
 __all__ = ["bundle_student", "load_student"]
 
-_FURTHEST = 0.02  # of the golden vectors, mean of 1 - cos
+_LARGEST_DISTANCE = 0.02  # of the golden vectors, mean of 1 - cos
 _ACTIVATIONS = {"Gelu": nn.GELU, "Tanh": nn.Tanh, "Relu": nn.ReLU}
 # Outputs of products; export names those of the attention and of the head.
-_OF_TRUNK = re.compile(r"/(encoder/layer\.\d+/.+)/Add_output_0")
-_OF_ATTENTION = re.compile(r"layers\.(\d+)\.(query|key|value)\.output")
+_TRUNK_NODE = re.compile(r"/(encoder/layer\.\d+/.+)/Add_output_0")
+_ATTENTION_NODE = re.compile(r"layers\.(\d+)\.(query|key|value)\.output")
 _NORM = re.compile(r"/((?:embeddings|encoder/layer\.\d+/.+)/LayerNorm)/LayerNormalization")
 
 
@@ -109,10 +109,10 @@ def bundle_student(bundle: Bundle, *, device: str = "cpu") -> SentenceEncoder:
     vectors = student.encode([one.text for one in golden])
     expected = np.array([one.vector for one in golden], np.float32)
     apart = float(1 - (vectors * expected).sum(axis=1).mean())
-    if not apart <= _FURTHEST:
+    if not apart <= _LARGEST_DISTANCE:
         raise graph.unreadable(
             f"read back, its golden texts are {apart:.3f} from their vectors (mean of 1 - cos), at "
-            f"most {_FURTHEST:g} is expected"
+            f"most {_LARGEST_DISTANCE:g} is expected"
         )
     return student
 
@@ -235,7 +235,7 @@ def _backbone(graph: _Graph, vocabulary: int) -> BertModel:
         "embeddings.token_type_embeddings.weight": types,
     }
     for output, (weight, bias) in graph.products.items():
-        trunk, attention = _OF_TRUNK.fullmatch(output), _OF_ATTENTION.fullmatch(output)
+        trunk, attention = _TRUNK_NODE.fullmatch(output), _ATTENTION_NODE.fullmatch(output)
         name = trunk[1].replace("/", ".") if trunk else None
         if attention:
             name = f"encoder.layer.{attention[1]}.attention.self.{attention[2]}"

@@ -13,7 +13,7 @@ from pocketquery.distill.exportable import check_exportable
 from pocketquery.distill.pruning.product_quantization import (
     expand_vocabulary,
     quantise_vocabulary,
-    quantise_vocabulary_again,
+    requantise_vocabulary,
 )
 from pocketquery.distill.pruning.pruned_student import prune_student, vocabulary_source
 from pocketquery.distill.settings import StudentConfig, TrainingConfig
@@ -156,7 +156,7 @@ def distill(
         encoder = copy.deepcopy(start)
         statistics = start.space.get("report", {}).get("vocabulary_statistics", {})
         check_exportable(encoder)
-        quantise_vocabulary_again(encoder)
+        requantise_vocabulary(encoder)
         if feed_forward is not None:
             widen_student(encoder, teacher, shape, student.layers)
     _check_padding(teacher)

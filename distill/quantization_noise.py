@@ -24,7 +24,7 @@ from pocketquery.distill.pruning.product_quantization import ProductQuantizedEmb
 __all__ = ["quantised_forward"]
 
 _ALPHA = 0.75  # of the smoothing, as export has it
-_TINY = 1e-5
+_LEAST_MAGNITUDE = 1e-5
 _WEIGHT_LEVELS = 63  # 7 bits, symmetric
 _ACTIVATION_LEVELS = 255  # 8 bits, from the smallest to the largest value
 
@@ -51,9 +51,9 @@ def _linear(module: Any, states: torch.Tensor) -> torch.Tensor:
     """``states`` float (batch, ..., in) through an ``nn.Linear``, float (batch, ..., out)."""
     weight = module.weight
     with torch.no_grad():
-        active = states.abs().flatten(0, -2).amax(dim=0).clamp_min(_TINY)  # (in,)
-        heavy = weight.abs().amax(dim=0).clamp_min(_TINY)  # (in,)
-        factors = (active**_ALPHA / heavy ** (1 - _ALPHA)).clamp_min(_TINY)
+        active = states.abs().flatten(0, -2).amax(dim=0).clamp_min(_LEAST_MAGNITUDE)  # (in,)
+        heavy = weight.abs().amax(dim=0).clamp_min(_LEAST_MAGNITUDE)  # (in,)
+        factors = (active**_ALPHA / heavy ** (1 - _ALPHA)).clamp_min(_LEAST_MAGNITUDE)
     weight = _rounded_weight(weight * factors, dim=1)
     return functional.linear(_rounded_states(states / factors), weight, module.bias)
 
@@ -67,7 +67,10 @@ def _look_up(module: Any, ids: torch.Tensor) -> torch.Tensor:
 
 def _rounded_weight(weight: torch.Tensor, dim: int | tuple[int, ...]) -> torch.Tensor:
     """Symmetric, with one scale over ``dim``."""
-    scale = weight.detach().abs().amax(dim=dim, keepdim=True).clamp_min(_TINY) / _WEIGHT_LEVELS
+    scale = (
+        weight.detach().abs().amax(dim=dim, keepdim=True).clamp_min(_LEAST_MAGNITUDE)
+        / _WEIGHT_LEVELS
+    )
     return _straight_through(weight, torch.round(weight / scale) * scale)
 
 

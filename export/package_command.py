@@ -33,10 +33,10 @@ examples:
   pip install ./packages/acme-search
   pocketquery encode --bundle acme-search "how do I get a refund"
 """
-_OURS = "pocketquery"  # what the package depends on
+_OWN_DISTRIBUTION = "pocketquery"  # what the package depends on
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _VERSION = re.compile(r"\d+(\.\d+)*((a|b|rc)\d+)?(\.(post|dev)\d+)?")
-_BUILT = ("build", "dist")  # folders that pip and build leave
+_BUILD_FOLDERS = ("build", "dist")  # folders that pip and build leave
 _PROJECT = """\
 [build-system]
 requires = ["setuptools>=77"]
@@ -121,10 +121,10 @@ def write_package(
             something else, or anything beside what this wrote and a build leaves.
         CorruptArtifactError: a file of the bundle is not as described.
     """
-    if not _NAME.fullmatch(name) or name in (DEFAULT, _OURS):
+    if not _NAME.fullmatch(name) or name in (DEFAULT, _OWN_DISTRIBUTION):
         raise InvalidInputError(
             f"the package's name is {name!r}; expected lower-case words joined by hyphens, such as "
-            f"acme-search, and neither {DEFAULT!r} nor {_OURS!r}"
+            f"acme-search, and neither {DEFAULT!r} nor {_OWN_DISTRIBUTION!r}"
         )
     if not _VERSION.fullmatch(version):
         raise InvalidInputError(f"the package's version is {version!r}; expected one such as 1.0")
@@ -175,7 +175,7 @@ def _check_replaced(output: Path, module: str, name: str) -> None:
         raise InvalidInputError(
             f"{output} exists and is not the package {name}; it is left alone. Name another place"
         )
-    ours = {project.name, "README.md", module, *_BUILT, f"{module}.egg-info"}
+    ours = {project.name, "README.md", module, *_BUILD_FOLDERS, f"{module}.egg-info"}
     added = [one for one in output.iterdir() if one.name not in ours]
     added += [
         one

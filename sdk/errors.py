@@ -43,8 +43,8 @@ class PocketQueryWarning(UserWarning):
     """Something that can be used, and may not be what the caller meant."""
 
 
-_LOOK = "look at the disk, or name another place"
-_NO_ROOM = "the disk is full", "make room and try again; what was there is as it was"
+_CHECK_DISK = "look at the disk, or name another place"
+_DISK_FULL = "the disk is full", "make room and try again; what was there is as it was"
 _NOT_ALLOWED = "this user may not write there", "change its permissions, or name another place"
 _NO_FOLDER = "a file stands where a folder is needed", "name another place"
 _WHY_NOT_WRITTEN = {
@@ -52,8 +52,8 @@ _WHY_NOT_WRITTEN = {
         "it is on a read-only medium",
         "copy it to one that may be written, or name another place",
     ),
-    errno.ENOSPC: _NO_ROOM,
-    errno.EDQUOT: ("this user's share of the disk is full", _NO_ROOM[1]),
+    errno.ENOSPC: _DISK_FULL,
+    errno.EDQUOT: ("this user's share of the disk is full", _DISK_FULL[1]),
     errno.EFBIG: ("the file would be larger than the disk allows", "name a place on another disk"),
     errno.EACCES: _NOT_ALLOWED,
     errno.EPERM: _NOT_ALLOWED,
@@ -132,7 +132,7 @@ class WriteError(ArtifactError, OSError):
     def of(cls, place: object, error: OSError) -> WriteError:
         """The error that ``place`` cannot be written, since the system gave ``error``."""
         found, remedy = _WHY_NOT_WRITTEN.get(
-            error.errno or 0, (error.strerror or str(error), _LOOK)
+            error.errno or 0, (error.strerror or str(error), _CHECK_DISK)
         )
         wrapped = cls(f"{place} cannot be written: {found}; {remedy}")
         wrapped.errno = error.errno

@@ -16,15 +16,15 @@ from pocketquery.sdk.errors import CorruptArtifactError, UnsupportedVersionError
 
 __all__ = ["Fields", "no_constant", "shortened", "unique_keys"]
 
-_DEEPEST = 64  # lists and objects inside one another; ours have six
+_MOST_NESTING = 64  # lists and objects inside one another; ours have six
 _DIGITS = 20  # of an integer, so 64 bits fit; the time to read longer ones grows with their square
 _LONGEST_FORMAT = 1024  # characters
-_SHOWN = 80  # characters of a value in an error
+_MOST_SHOWN = 80  # characters of a value in an error
 
 
 def shortened(text: str) -> str:
     """``text``, or its beginning where it is too long for an error."""
-    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+    return text if len(text) <= _MOST_SHOWN else text[: _MOST_SHOWN - 3] + "..."
 
 
 class Fields:
@@ -221,8 +221,8 @@ def _check_depth(values: object) -> None:
     level, depth = _containers([values]), 0
     while level:
         depth += 1
-        if depth > _DEEPEST:
-            raise ValueError(f"nested deeper than {_DEEPEST}")
+        if depth > _MOST_NESTING:
+            raise ValueError(f"nested deeper than {_MOST_NESTING}")
         level = [inner for item in level for inner in _containers(item)]
 
 

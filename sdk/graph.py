@@ -31,7 +31,7 @@ __all__ = ["Graph"]
 
 _INPUTS = ("input_ids", "attention_mask")
 _OUTPUT = "sentence_embedding"
-_SILENT = 4  # onnxruntime logs what it then also raises; the exception is enough
+_LOG_FATAL_ONLY = 4  # onnxruntime logs what it then also raises; the exception is enough
 
 
 class Graph:
@@ -154,7 +154,7 @@ def _options(
     options.intra_op_num_threads = num_threads
     options.inter_op_num_threads = 1
     options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
-    options.log_severity_level = _SILENT
+    options.log_severity_level = _LOG_FATAL_ONLY
     # A bundle's int8 is dynamic: looking for pairs of quantisation and its reverse, to fold them,
     # takes 3 of a session's 19 ms and finds none; the vectors are the same to the bit.
     options.add_session_config_entry("session.disable_quant_qdq", "1")

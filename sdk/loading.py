@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["load", "encode", "encode_query", "BUNDLE_VARIABLE", "KEY_VARIABLE", "key_named"]
 
 
-class _Opened:
+class _Loaded:
     """The encoders the module-level functions use; the lock keeps threads from loading twice."""
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class _Opened:
         self.named: tuple[tuple[str, str | None], Encoder] | None = None
 
 
-_opened = _Opened()
+_loaded = _Loaded()
 
 
 def load(
@@ -73,7 +73,7 @@ def load(
     encoder = Encoder.of_bundle(
         bundle, num_threads=num_threads, verify_hashes=verify_hashes, adapter=adapter
     )
-    _opened.last = encoder
+    _loaded.last = encoder
     return encoder
 
 
@@ -115,14 +115,14 @@ def key_named() -> str | None:
 
 def _encoder() -> Encoder:
     path, key = os.environ.get(BUNDLE_VARIABLE), key_named()
-    if not path and _opened.last is not None:
-        return _checked(_opened.last, key)
+    if not path and _loaded.last is not None:
+        return _checked(_loaded.last, key)
     named = (path or DEFAULT, key)
-    with _opened.lock:
-        if _opened.named is None or _opened.named[0] != named:
+    with _loaded.lock:
+        if _loaded.named is None or _loaded.named[0] != named:
             bundle = _bundle(named[0], key, of_environment=True)
-            _opened.named = (named, Encoder.of_bundle(bundle))
-        return _opened.named[1]
+            _loaded.named = (named, Encoder.of_bundle(bundle))
+        return _loaded.named[1]
 
 
 def _bundle(path: Path | str, key: Key | None, *, of_environment: bool) -> Bundle:

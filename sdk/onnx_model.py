@@ -47,7 +47,7 @@ MESSAGES: Mapping[str, _Message] = {
     "TensorProto": {},
 }
 _EXTERNAL_DATA, _DATA_LOCATION = 13, 14  # of a TensorProto
-_DEEPEST = 64  # messages inside one another; a graph in a graph takes three
+_MOST_NESTING = 64  # messages inside one another; a graph in a graph takes three
 _PROVIDERS = ["CPUExecutionProvider"]
 
 
@@ -145,8 +145,8 @@ def check_self_contained(model: bytes | mmap.mmap, source: str) -> None:
     waiting = [("ModelProto", 0, len(model), 1)]
     while waiting:
         kind, start, stop, depth = waiting.pop()
-        if depth > _DEEPEST:
-            raise CorruptArtifactError(f"{source}: found graphs nested deeper than {_DEEPEST}")
+        if depth > _MOST_NESTING:
+            raise CorruptArtifactError(f"{source}: found graphs nested deeper than {_MOST_NESTING}")
         inside = MESSAGES[kind]
         try:
             for tag, begin, end, value in fields_of(model, start, stop):

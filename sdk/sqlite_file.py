@@ -57,7 +57,7 @@ _DAMAGED_BY_OTHERS = (
 # The latter where SQLite's own message quotes a name of a damaged schema, which is no text.
 _ERRORS = (sqlite3.Error, UnicodeDecodeError)
 _UNWRITABLE = {sqlite3.SQLITE_READONLY: EROFS, sqlite3.SQLITE_FULL: ENOSPC}
-_MISUSED = (sqlite3.ProgrammingError, sqlite3.InterfaceError)
+_MISUSE_ERRORS = (sqlite3.ProgrammingError, sqlite3.InterfaceError)
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ class SqliteKind:
         """What SQLite's ``error`` means for whoever opened ``path``."""
         code = error_code(error)
         # A text that is not valid UTF-8 comes without a code, as does what a caller did wrong.
-        undecodable = code is None and not isinstance(error, _MISUSED)
+        undecodable = code is None and not isinstance(error, _MISUSE_ERRORS)
         if undecodable or code in (_DAMAGED if self.trusted else _DAMAGED_BY_OTHERS):
             return self.damaged(path, error)
         if code in _UNWRITABLE:

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pocketquery.client.adaptation.acceptance import AdaptationVerdict, judge, known_item_scores
-from pocketquery.client.adaptation.pseudo_queries import LEAST_KEPT_ASIDE, taught_and_kept_aside
+from pocketquery.client.adaptation.pseudo_queries import LEAST_KEPT_ASIDE, split_pseudo_queries
 from pocketquery.client.local_config import LocalConfig
 from pocketquery.client.store.store import Example
 from pocketquery.client.training.batches import Batches
@@ -141,7 +141,7 @@ def adapt(
     encoder = Encoder.of_bundle(bundle)
     if adapter is not None:
         encoder.swap_adapter(adapter)
-    taught, kept_aside = taught_and_kept_aside(
+    taught, kept_aside = split_pseudo_queries(
         index,
         most=config.most_queries,
         most_kept_aside=config.most_kept_aside,

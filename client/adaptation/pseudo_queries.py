@@ -22,7 +22,7 @@ __all__ = [
     "PseudoQuery",
     "pseudo_queries",
     "sample",
-    "taught_and_kept_aside",
+    "split_pseudo_queries",
 ]
 
 LEAST_KEPT_ASIDE = 20
@@ -34,7 +34,7 @@ _LEAST_SAMPLED = 1000  # documents, however few queries are taught: a tenth give
 
 _LEAST_TITLE = 2  # words: one alone is a name, and finds itself
 _SHORTEST, _LONGEST = 4, 14  # words of a stretch
-_STRETCHES = 2  # of a document, where nothing else is said
+_STRETCHES_PER_DOCUMENT = 2  # of a document, where nothing else is said
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
 
 
@@ -47,7 +47,7 @@ class PseudoQuery:
 
 
 def pseudo_queries(
-    document: Document, rng: random.Random, stretches: int = _STRETCHES
+    document: Document, rng: random.Random, stretches: int = _STRETCHES_PER_DOCUMENT
 ) -> Iterator[PseudoQuery]:
     """Those of one document: its title, and stretches of its sentences, where it has some; none
     twice.
@@ -83,14 +83,14 @@ def sample(documents: Iterable[Document], count: int, rng: random.Random) -> lis
     return sample
 
 
-def taught_and_kept_aside(
+def split_pseudo_queries(
     index: Index,
     *,
     most: int,
     most_kept_aside: int,
     least: int,
     seed: int,
-    stretches: int = _STRETCHES,
+    stretches: int = _STRETCHES_PER_DOCUMENT,
 ) -> tuple[list[PseudoQuery], list[PseudoQuery]]:
     """Pseudo-queries to train on and others to judge by, of different documents, shuffled.
 

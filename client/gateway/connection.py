@@ -46,11 +46,11 @@ _KEY_BYTES = 32
 _LARGEST_ANSWER = 2 << 20
 _LARGEST_JSON = 1 << 20
 _PIECE_BYTES = 65_536
-_TAKEN = (200, 201, 204)
+_SUCCESS_STATUSES = (200, 201, 204)
 _NOT_MODIFIED = 304
 _LAST_CREATED = 10**11 - 1  # that a signature can say
 _RETRY_STATUSES = (408, 429, 502, 503, 504)
-_USED_UP = "quota"  # comes with 429 too, and is so until tomorrow
+_QUOTA_CODE = "quota"  # comes with 429 too, and is so until tomorrow
 _LONGEST_PAUSE, _LONGEST_ASKED = 60.0, 3600.0
 _CUT_INTERVAL_S = 1.0  # seconds
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -206,7 +206,7 @@ class GatewayConnection:
                 return self._once(method, path, body, signed, figures, headers or {})
             except Refused as error:
                 again = error.status in _RETRY_STATUSES or error.code == "not_in_time"
-                if not again or error.code == _USED_UP:
+                if not again or error.code == _QUOTA_CODE:
                     raise
                 failure = error
             except (OSError, http.client.HTTPException) as error:
@@ -252,7 +252,7 @@ class GatewayConnection:
             )
         response, data = self._exchange(method, path, body, sent)
         wait = _seconds(response.headers.get("retry-after"))
-        if response.status in _TAKEN or (
+        if response.status in _SUCCESS_STATUSES or (
             response.status == _NOT_MODIFIED and "if-none-match" in sent
         ):
             etag, stage = response.headers.get("etag", ""), response.headers.get(STAGE_HEADER)
@@ -262,11 +262,12 @@ class GatewayConnection:
             self.close()
             raise CorruptArtifactError(
                 f"the gateway answered {method} {path} with status {response.status}, expected one "
-                f"of {', '.join(map(str, _TAKEN))}, or a refusal; is something else in its place?"
+                f"of {', '.join(map(str, _SUCCESS_STATUSES))}, or a refusal; is something else in "
+                "its place?"
             )
         error = _refusal(response.status, data, wait)
         if error.code == "not_in_time":
-            self._heed(response.headers.get("date"))
+            self._note_date(response.headers.get("date"))
         raise error
 
     def _exchange(
@@ -322,7 +323,7 @@ class GatewayConnection:
                 )
         return self._open
 
-    def _heed(self, date: str | None) -> None:
+    def _note_date(self, date: str | None) -> None:
         """Sign by the gateway's clock: this device's is off."""
         with contextlib.suppress(TypeError, ValueError, OverflowError, OSError):
             if date is not None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pocketquery.client.gateway.connection import GatewayConnection, Refused
 from pocketquery.sdk.errors import ArtifactError, CorruptArtifactError
 
-__all__ = ["Outcome", "sent"]
+__all__ = ["Outcome", "send"]
 
 _BINARY = {"content-type": "application/octet-stream"}
 
@@ -29,7 +29,7 @@ class Outcome:
     retry_after: int = 0
 
 
-def sent(
+def send(
     connection: GatewayConnection,
     path: str,
     success: Outcome,

@@ -15,7 +15,7 @@ from pocketquery.client.device import Answering, Declined
 from pocketquery.client.figures import figures_text
 from pocketquery.client.gateway.connection import Answer, GatewayConnection
 from pocketquery.client.gateway.messages import read_offer_message
-from pocketquery.client.gateway.outcome import Outcome, sent
+from pocketquery.client.gateway.outcome import Outcome, send
 from pocketquery.client.gateway.private_rounds import (
     PrivateAnswering,
     PrivateRounds,
@@ -121,7 +121,7 @@ class Participation:
         figures = figures_text(reply.figures) if reply.figures else None
         path = f"/v1/rounds/{offer.round}/update"
         taken = Outcome("accepted")
-        return sent(
+        return send(
             self._connection, path, taken, reply.update, verdict="accepted", figures=figures
         )
 
@@ -129,7 +129,7 @@ class Participation:
         """Tell the gateway that this device sends nothing, and not why. Raises as :meth:`reply`."""
         _log.info("round declined: %s", reason)
         path = f"/v1/rounds/{round_}/declined"
-        return sent(self._connection, path, Outcome("declined", reason))
+        return send(self._connection, path, Outcome("declined", reason))
 
     def take_part(self, device: Answering, participant: PrivateAnswering | None = None) -> Outcome:
         """One turn: answer what is to be answered in a private round that this device is in; in

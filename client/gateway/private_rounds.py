@@ -12,7 +12,7 @@ from typing import Protocol
 
 from pocketquery.client.device import Declined
 from pocketquery.client.gateway.connection import GatewayConnection, Refused
-from pocketquery.client.gateway.outcome import Outcome, sent
+from pocketquery.client.gateway.outcome import Outcome, send
 from pocketquery.client.offer import Offer
 from pocketquery.client.private.messages import Stage
 from pocketquery.sdk.errors import CorruptArtifactError
@@ -130,8 +130,8 @@ class PrivateRounds:
 
     def _send(self, number: int, stage: int, body: bytes, success: Outcome) -> Outcome:
         path = f"/v1/rounds/{number}/secure/{int(stage)}"
-        return sent(self._connection, path, success, body, verdict="received")
+        return send(self._connection, path, success, body, verdict="received")
 
     def _decline(self, number: int, reason: str) -> Outcome:
         _log.info("private round declined: %s", reason)
-        return sent(self._connection, f"/v1/rounds/{number}/declined", Outcome("declined", reason))
+        return send(self._connection, f"/v1/rounds/{number}/declined", Outcome("declined", reason))

@@ -35,7 +35,7 @@ _WIDE_BITS = 10  # steps of 32 bits need not be finer than this much below the n
 _FINEST, _COARSEST = 40, -40  # exponents; sums of a round have at most 40 bits after the point
 _EXPONENTS = range(_FINEST, _COARSEST - 1, -1)
 _LARGEST = 2.0**40  # of what is measured in values: their squares stay finite
-_USED = 0.75  # of what the codes' sum may be, so that garbage is noticed
+_USED_SHARE = 0.75  # of what the codes' sum may be, so that garbage is noticed
 _TAIL = 6.5  # standard deviations of noise that the sum has room for
 
 
@@ -110,7 +110,7 @@ def choose_encoding(
     bits = 32 if size <= _WIDE_SIZE else 16
     coarsest = Encoding(size, bits, _COARSEST, range, clip)
     finest = math.floor(_WIDE_BITS - math.log2(clip)) if bits == 32 else _FINEST
-    most = _USED * 2 ** (bits - 1)
+    most = _USED_SHARE * 2 ** (bits - 1)
     for exponent in _EXPONENTS:
         if exponent > finest or math.ldexp(range, exponent) > most:
             continue

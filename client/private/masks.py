@@ -36,8 +36,8 @@ __all__ = [
 # Residues modulo 2**16 or 2**32, the arithmetic of numpy's unsigned integers.
 RingCodes: TypeAlias = NDArray[np.unsignedinteger[Any]]
 
-_FOUR = struct.Struct(">4Q")  # draws of a block of SHA-256
-_DRAWS = 2**64
+_FOUR_DRAWS = struct.Struct(">4Q")  # draws of a block of SHA-256
+_DRAW_RANGE = 2**64
 _NONCE = bytes(16)  # every key is used for one stream, so the nonce may be constant
 
 
@@ -177,7 +177,7 @@ def _shuffled(seed: bytes, size: int) -> list[int]:
     order = list(range(size))
     for last in range(size - 1, 0, -1):
         choices = last + 1
-        fair = _DRAWS - _DRAWS % choices  # above it, some remainders would be likelier
+        fair = _DRAW_RANGE - _DRAW_RANGE % choices  # above it, some remainders would be likelier
         draw = next(draws)
         while draw >= fair:
             draw = next(draws)
@@ -190,4 +190,4 @@ def _draws(seed: bytes) -> Iterator[int]:
     """Uniform integers of 64 bits."""
     for counter in itertools.count():
         block = hashlib.sha256(seed + counter.to_bytes(8, "big")).digest()
-        yield from _FOUR.unpack(block)
+        yield from _FOUR_DRAWS.unpack(block)

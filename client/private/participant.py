@@ -55,7 +55,7 @@ from pocketquery.sdk.files import sha256_bytes
 
 __all__ = ["Participant", "Trainer"]
 
-_KEPT_SECONDS = 86_400.0  # that anything of a round stays on the device, at most
+_RETENTION_SECONDS = 86_400.0  # that anything of a round stays on the device, at most
 _OTHER_ROUND = "the message is of another round than the one that this device is in"
 
 
@@ -178,7 +178,7 @@ class Participant:
         if state is None:
             return Declined("this device is in no round")
         if stage <= state.progress:
-            return self._again(state, stage, sha256_bytes(body))
+            return self._repeated_reply(state, stage, sha256_bytes(body))
         if stage != state.progress + 1:
             return Declined(f"stage {stage} came, but this device is {state.progress.name}")
         step = {
@@ -201,7 +201,7 @@ class Participant:
             self._file.erase()
         return reason
 
-    def _again(self, state: SecureState, stage: Stage, asked: str) -> bytes | Declined:
+    def _repeated_reply(self, state: SecureState, stage: Stage, asked: str) -> bytes | Declined:
         """The stored reply to a message that was answered before."""
         if state.asked.get(stage) == asked and stage in state.replies:
             return state.replies[stage]
@@ -233,7 +233,7 @@ class Participant:
             return Declined("there is no offer with the announcement of a private round")
         asked = sha256_bytes(body + offer.digest.encode())
         if state is not None and state.asked.get(Stage.OFFER) == asked:
-            return self._again(state, Stage.OFFER, asked)
+            return self._repeated_reply(state, Stage.OFFER, asked)
         if state is not None and offer.round < state.trained.round:
             return Declined(_OTHER_ROUND)
         account = self._ledger.account(announcement.federation)
@@ -270,7 +270,7 @@ class Participant:
             progress=SecureProgress.READY,
             epoch=training.epoch,
             trained=trained,
-            kept_until=self._clock() + _KEPT_SECONDS,
+            kept_until=self._clock() + _RETENTION_SECONDS,
             asked={},
             replies={Stage.OFFER: reply.to_bytes()},
             change=change,
@@ -299,7 +299,7 @@ class Participant:
         return replace(
             state,
             progress=SecureProgress.SHARED,
-            kept_until=min(now + _KEPT_SECONDS, binding.expiry),
+            kept_until=min(now + _RETENTION_SECONDS, binding.expiry),
             replies={**state.replies, Stage.INVITE: boxes.to_bytes()},
             secret=secret,
             binding=binding,

@@ -61,7 +61,7 @@ _TABLES = (
 )""",
     "INSERT INTO limits VALUES (1, NULL, NULL, NULL)",
 )
-_MADE_OF_QUERIES = (ROUNDS, SECURE)
+_DERIVED_FILES = (ROUNDS, SECURE)
 _SIBLINGS = ("-journal", "-wal", "-shm")
 
 
@@ -244,7 +244,7 @@ def _remove_made_of_queries(path: Path) -> None:
     Raises:
         OSError: something cannot be removed.
     """
-    for made in map(path.with_name, _MADE_OF_QUERIES):
+    for made in map(path.with_name, _DERIVED_FILES):
         remove_file(made)
 
 

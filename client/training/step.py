@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Hyperparameters", "LocalStep", "State", "StepBatch", "StepLosses"]
 
-_SILENT = 4  # onnxruntime logs what it then also raises; the exception is enough
+_LOG_FATAL_ONLY = 4  # onnxruntime logs what it then also raises; the exception is enough
 _SCALARS = ("loss", "view_loss", "anchor_loss", "opened_loss")
 
 
@@ -167,7 +167,7 @@ def _open(model: bytes, num_threads: int, source: str) -> onnxruntime.InferenceS
     options.intra_op_num_threads = check_count(num_threads, "num_threads")
     options.inter_op_num_threads = 1
     options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
-    options.log_severity_level = _SILENT
+    options.log_severity_level = _LOG_FATAL_ONLY
     # A plan made for one length does not serve the next. The arena stays: without it the heap was
     # left in pieces, and 3x384 peaked at 430 MB instead of 250 over batches of varying length.
     options.enable_mem_pattern = False

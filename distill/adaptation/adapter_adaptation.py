@@ -34,7 +34,7 @@ from pocketquery.server.modeling import SentenceEncoder
 
 __all__ = ["adapt_adapter", "adapter_config"]
 
-_FURTHEST = 0.05  # bundle and student, mean of 1 - cos; int8's share is under a fifth of it
+_LARGEST_DISTANCE = 0.05  # bundle and student, mean of 1 - cos; int8's share is under a fifth of it
 
 
 def adapter_config() -> StudentAdaptationConfig:
@@ -129,9 +129,9 @@ def _check_same(student: SentenceEncoder, encoder: Encoder) -> None:
     apart = float(
         1 - (student_vectors * encoder.encode(DIVERSE_TEXTS, prompt="")).sum(axis=1).mean()
     )
-    if apart > _FURTHEST:
+    if apart > _LARGEST_DISTANCE:
         raise InvalidInputError(
             f"bundle and student are {apart:.3f} apart (mean of 1 - cos, texts of all kinds), "
-            f"expected at most {_FURTHEST:g}: the bundle {encoder.name!r} was exported from "
-            "another student"
+            f"expected at most {_LARGEST_DISTANCE:g}: the bundle {encoder.name!r} was exported "
+            "from another student"
         )

@@ -29,7 +29,7 @@ from pocketquery.client.adaptation.acceptance import (
     judge,
     known_item_scores,
 )
-from pocketquery.client.adaptation.pseudo_queries import taught_and_kept_aside
+from pocketquery.client.adaptation.pseudo_queries import split_pseudo_queries
 from pocketquery.client.training.hybrid_teacher import hybrid_rankings
 from pocketquery.distill.settings import StudentAdaptationConfig
 from pocketquery.distill.targets import Targets
@@ -47,8 +47,8 @@ from pocketquery.server.training.checkpoints import clear_work, work_folder
 
 __all__ = ["Served", "StudentAdaptation", "adapt_student", "teach"]
 
-_SHORTER = 0.9  # of the way, where texts of all kinds move too far
-_SHORTEST_WAY = 0.05
+_STEP_BACK_FACTOR = 0.9  # of the way, where texts of all kinds move too far
+_LEAST_INTERPOLATION = 0.05
 
 
 class Served(Protocol):
@@ -168,7 +168,7 @@ def teach(
                 f"the {source} is of the space {space}, but the student of {student.space_id}; "
                 "take those that were made with one teacher"
             )
-    taught, kept_aside = taught_and_kept_aside(
+    taught, kept_aside = split_pseudo_queries(
         index,
         most=config.most_queries,
         most_kept_aside=config.most_kept_aside,
@@ -208,9 +208,9 @@ def teach(
     way = config.interpolation
     interpolate(student, start, way)
     encoder = served()
-    while (drift := _drift(encoder, general)) > config.largest_drift and way > _SHORTEST_WAY:
-        way *= _SHORTER
-        interpolate(student, start, _SHORTER)
+    while (drift := _drift(encoder, general)) > config.largest_drift and way > _LEAST_INTERPOLATION:
+        way *= _STEP_BACK_FACTOR
+        interpolate(student, start, _STEP_BACK_FACTOR)
         encoder = served()
     after = known_item_scores(encoder.encode_query, index, kept_aside, **options)
     verdict = judge(before, after, drift, config.largest_drift)

@@ -27,11 +27,11 @@ __all__ = [
     "ProductQuantizedEmbedding",
     "expand_vocabulary",
     "quantise_vocabulary",
-    "quantise_vocabulary_again",
+    "requantise_vocabulary",
 ]
 
 _ROUNDS = 12  # of k-means; what further ones gain is under a hundredth of the error
-_POWER = 0.75  # of a token's count, its weight in the error: rare ones are many
+_COUNT_EXPONENT = 0.75  # of a token's count, its weight in the error: rare ones are many
 _CHUNK = 1 << 16
 
 
@@ -120,7 +120,7 @@ def quantise_vocabulary(
         token_ids = student.tokenizer(list(texts[start : start + _CHUNK]), **plain)["input_ids"]
         ids = np.fromiter(chain.from_iterable(token_ids), np.int64)
         counts += torch.from_numpy(np.bincount(ids, minlength=len(table)))
-    weights = counts**_POWER
+    weights = counts**_COUNT_EXPONENT
     generator = torch.Generator().manual_seed(seed)
     parts = (table[:, start : start + size] for start in range(0, table.shape[1], size))
     clusters = [_k_means(part, weights, generator) for part in parts]
@@ -132,7 +132,7 @@ def quantise_vocabulary(
     student.backbone.config.vocabulary_subvector = size
 
 
-def quantise_vocabulary_again(student: SentenceEncoder) -> None:
+def requantise_vocabulary(student: SentenceEncoder) -> None:
     """Undo :func:`expand_vocabulary`, in place; a table that was never quantised stays as it is."""
     size = getattr(student.backbone.config, "vocabulary_subvector", None)
     if size is None:

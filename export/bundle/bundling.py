@@ -62,7 +62,7 @@ from pocketquery.server.modeling.tokenizer_file import TokenizerFile, tokenizer_
 __all__ = ["ExportReport", "export_bundle"]
 
 _QUERY = "query"
-_COMPARED = 2000  # queries whose ids the graph that takes text must give
+_COMPARED_QUERIES = 2000  # queries whose ids the graph that takes text must give
 
 
 @dataclass(frozen=True)
@@ -203,7 +203,7 @@ def export_bundle(
             quantized.model,
             tokenizer,
             kind=file.kind,
-            queries=spread(calibration_texts, _COMPARED),
+            queries=spread(calibration_texts, _COMPARED_QUERIES),
             golden_texts=texts,
             gate=gate,
             thresholds=options.thresholds,

@@ -17,8 +17,8 @@ from pocketquery.sdk.tokenizers.tokenizer import Tokenizer
 
 __all__ = ["TextSplit", "split_texts", "spread"]
 
-_MOST_GIVEN = 512
-_ENOUGH_GIVEN = 128
+_MOST_SUPPLIED = 512
+_ENOUGH_SUPPLIED = 128
 _HELD_OUT_SHARE = 5  # one calibration text in five, where the other texts are too few
 _GENERATED = 128
 _MOST_PIECES = 24  # of a generated text
@@ -58,12 +58,12 @@ def split_texts(
     distinct = list(dict.fromkeys(calibration))
     run = spread(distinct, most)
     supplied = _without(run, [*distinct, *queries])
-    enough = min(_ENOUGH_GIVEN, len(distinct) // _HELD_OUT_SHARE)
+    enough = min(_ENOUGH_SUPPLIED, len(distinct) // _HELD_OUT_SHARE)
     if len(supplied) < enough:
         run = spread(distinct, len(distinct) - enough)
         supplied = _without(run, [*distinct, *queries])
     generated = _without(run, _random_texts(tokenizer))
-    return TextSplit(run, spread(supplied, _MOST_GIVEN), generated)
+    return TextSplit(run, spread(supplied, _MOST_SUPPLIED), generated)
 
 
 def spread(texts: Sequence[str], most: int) -> list[str]:

@@ -32,7 +32,7 @@ from pocketquery.sdk.arrays import Floats
 __all__ = ["activation_ranges", "smooth"]
 
 
-_TINY = 1e-5  # of a tensor or a weight that is zero all over: its factor stays finite
+_LEAST_MAGNITUDE = 1e-5  # of a tensor or a weight that is zero all over: its factor stays finite
 
 # A channel counts as at least this share of the median channel that was active. Where it then wakes
 # as large as that one, the tensor's range grows at most 4^.75 = 2.8 times. Measured on random
@@ -111,8 +111,10 @@ def _factors(activations: Floats, weights: Floats, alpha: float) -> Floats:
     mean follows single large channels."""
     active = activations[activations >= _ACTIVE * activations.mean()]
     activations = np.maximum(activations, _LEAST_SHARE * np.median(active))
-    factors = np.maximum(activations, _TINY) ** alpha / np.maximum(weights, _TINY) ** (1 - alpha)
-    return np.asarray(np.maximum(factors, _TINY), np.float32)
+    factors = np.maximum(activations, _LEAST_MAGNITUDE) ** alpha / np.maximum(
+        weights, _LEAST_MAGNITUDE
+    ) ** (1 - alpha)
+    return np.asarray(np.maximum(factors, _LEAST_MAGNITUDE), np.float32)
 
 
 def _readers(editor: GraphEditor) -> dict[str, list[Any]]:

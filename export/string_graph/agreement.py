@@ -32,8 +32,10 @@ LEAST_EQUAL = 0.999
 """The least share of plain texts that must get the tokenizer's ids for the file to be written."""
 
 _CHARACTERS = 6  # in one text of every_character: some 24 ids
-_EACH = 8  # of the English questions: 937
-_ONE_IN = 16  # of ideographs, syllables and the planes beyond, one in so many is looked at
+_QUESTION_STRIDE = 8  # of the English questions: 937
+_CODE_POINT_STRIDE = (
+    16  # of ideographs, syllables and the planes beyond, one in so many is looked at
+)
 
 
 @dataclass(frozen=True)
@@ -140,7 +142,7 @@ def check_string_graph(
         queries=compare_plain("queries", queries, prompt),
         overlap=_overlap(graph, session, tokenizer, prompt, gate, thresholds),
         english=compare_plain("english", _english()),
-        characters=compare(every_character(_ONE_IN)),
+        characters=compare(every_character(_CODE_POINT_STRIDE)),
         golden=compare(golden_texts),
         bytes=len(data),
     )
@@ -171,7 +173,7 @@ def _english() -> list[str]:
     from pocketquery.export.demo_corpus import DATA
     from pocketquery.server.corpus import read_queries
 
-    return [query.text for query in read_queries(DATA / "queries.tsv.gz")][::_EACH]
+    return [query.text for query in read_queries(DATA / "queries.tsv.gz")][::_QUESTION_STRIDE]
 
 
 def _overlap(

@@ -16,7 +16,7 @@ from pocketquery.server.objectives.shared.byol import byol_loss
 
 __all__ = ["anchor_loss", "byol_loss", "opened_loss", "ranking_loss"]
 
-_HIDDEN = -1e9  # the score of a result that is padding; -inf would make 0 * inf a NaN
+_PADDING_SCORE = -1e9  # the score of a result that is padding; -inf would make 0 * inf a NaN
 _LEAST_WEIGHT = 1e-12
 
 
@@ -69,6 +69,6 @@ def opened_loss(
         Scalar, 0 or more; 0 where no weight is above 0.
     """
     scores = (shown @ vectors[:, :, None]).squeeze(-1) / temperature  # (batch, number)
-    log_probabilities = torch.log_softmax(scores + (1.0 - shown_mask) * _HIDDEN, dim=-1)
+    log_probabilities = torch.log_softmax(scores + (1.0 - shown_mask) * _PADDING_SCORE, dim=-1)
     losses = -log_probabilities.gather(1, opened[:, None]).squeeze(1)  # (batch,)
     return (losses * weight).sum() / weight.sum().clamp(min=_LEAST_WEIGHT)

@@ -32,7 +32,7 @@ WORDS = "embeddings.word"
 TABLES = (WORDS, "embeddings.position")
 """Parameters that are looked up by row rather than multiplied with."""
 
-_OUTSIDE = -1e9  # added to the score of padding: its weight is exactly 0 after the softmax
+_PADDING_SCORE = -1e9  # added to the score of padding: its weight is exactly 0 after the softmax
 _HEAD_ACTIVATIONS: dict[type[nn.Module], str] = {nn.GELU: "gelu", nn.Tanh: "tanh", nn.ReLU: "relu"}
 _ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "gelu": gelu,
@@ -138,7 +138,7 @@ def encode(
         float32 (batch, dimension), rows of unit length.
     """
     states = _embed(tensors, shape, ids)  # (batch, length, width)
-    bias = (1.0 - mask.to(states.dtype))[:, None, None, :] * _OUTSIDE
+    bias = (1.0 - mask.to(states.dtype))[:, None, None, :] * _PADDING_SCORE
     for layer in range(shape.layers):
         states = _layer(tensors, shape, f"layers.{layer}", states, bias)
     # Padding is on the right: the first token needs no looking for.

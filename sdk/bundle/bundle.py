@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Bundle"]
 
-_OTHERS = {  # artefacts that are taken for a bundle, by a file of theirs
+_OTHER_ARTIFACTS = {  # artefacts that are taken for a bundle, by a file of theirs
     "delta.json": "this is a delta: pocketquery delta show checks it",
     "index.json": "this is an index",
 }
@@ -89,7 +89,9 @@ class Bundle:
         """
         storage = open_storage(path)
         if storage.size(MANIFEST_FILE) is None:
-            other = next((kind for name, kind in _OTHERS.items() if storage.size(name)), None)
+            other = next(
+                (kind for name, kind in _OTHER_ARTIFACTS.items() if storage.size(name)), None
+            )
             raise ArtifactNotFoundError(
                 f"{path}: found no {MANIFEST_FILE} in it, expected a bundle "
                 f"({other or 'pocketquery export writes one; an index has an index.json'})"

@@ -49,7 +49,7 @@ _ALIGNMENT = 8
 _LARGEST_HEADER = 100_000_000  # the reference implementation's bound
 _LARGEST_NUMBER = 2**63 - 1  # what numpy and a file's offsets can hold
 _MOST_AXES = 64  # numpy's; with the bound above, no shape's product is too long to print
-_FIRST = b'{"__metadata__":{'
+_METADATA_PREFIX = b'{"__metadata__":{'
 _LAYOUTS = 8
 _LONGEST_LAYOUT = 65_536  # bytes of a header that is remembered
 
@@ -181,10 +181,14 @@ def _apart(text: bytes, source: str) -> tuple[dict[str, str], bytes] | None:
     Files of the same tensors share that second header, so it is read once for all of them.
     """
     end = text.find(b"}") + 1
-    if len(text) > _LONGEST_LAYOUT or not text.startswith(_FIRST) or text[end : end + 2] != b',"':
+    if (
+        len(text) > _LONGEST_LAYOUT
+        or not text.startswith(_METADATA_PREFIX)
+        or text[end : end + 2] != b',"'
+    ):
         return None
     try:
-        metadata = _header(text[len(_FIRST) - 1 : end], source)
+        metadata = _header(text[len(_METADATA_PREFIX) - 1 : end], source)
     except CorruptArtifactError:  # the brace may stand in a text, or the file is broken
         return None
     return _metadata({"__metadata__": metadata}, source), b"{" + text[end + 1 :]

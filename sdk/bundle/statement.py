@@ -51,7 +51,7 @@ _FORMAT = "pocketquery-statement"
 _VERSION = 1
 _MOST_CHARACTERS = 1024  # of a version, an id; as in a release
 _LAST_SEQUENCE = 2**53 - 1  # the last whole number that JavaScript's are exact for
-_RUNS = re.compile(r"\d+|\D+")
+_NUMBERS_AND_TEXT = re.compile(r"\d+|\D+")
 
 
 @dataclass(frozen=True)
@@ -217,7 +217,7 @@ def is_older(version: str, other: str) -> bool:
 
 
 def _order(version: str) -> list[tuple[bool, int, str]]:
-    runs = _RUNS.findall(version)
+    runs = _NUMBERS_AND_TEXT.findall(version)
     return [(True, int(run), "") if run.isdecimal() else (False, 0, run) for run in runs]
 
 

@@ -32,9 +32,9 @@ __all__ = [
 ]
 
 # Where a system lacks it there are no pipes to wait for.
-_NO_WAIT = getattr(os, "O_NONBLOCK", 0)
+_NONBLOCKING = getattr(os, "O_NONBLOCK", 0)
 _BINARY = getattr(os, "O_BINARY", 0)
-_PIECE = 1 << 17  # bytes: what stays in the processor's cache
+_CHUNK_BYTES = 1 << 17  # bytes: what stays in the processor's cache
 
 
 class Storage(Protocol):
@@ -90,7 +90,7 @@ class FolderStorage:
     def pieces(self, name: str, limit: int) -> Iterator[bytes | memoryview]:
         """What :meth:`read` gives, some at a time; a piece is over when the next is asked for."""
         path = os.path.join(self._folder, name)
-        buffer = memoryview(bytearray(_PIECE))
+        buffer = memoryview(bytearray(_CHUNK_BYTES))
         with _explained(path), _opened(path) as file:
             while limit and (count := file.readinto(buffer[:limit])):
                 yield buffer[:count]
@@ -151,7 +151,7 @@ def read_file(path: Path | str, limit: int) -> bytes:
 @contextlib.contextmanager
 def _opened(path: Path | str) -> Iterator[io.BufferedReader]:
     """The plain file at ``path``."""
-    descriptor = os.open(path, os.O_RDONLY | _BINARY | _NO_WAIT)
+    descriptor = os.open(path, os.O_RDONLY | _BINARY | _NONBLOCKING)
     try:
         _check_plain(os.fstat(descriptor).st_mode, path)
         with open(descriptor, "rb", closefd=False) as file:

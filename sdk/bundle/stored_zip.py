@@ -25,7 +25,7 @@ from pocketquery.sdk.fields import shortened
 
 __all__ = ["StoredZip"]
 
-_END = struct.Struct("<4s4H2LH")  # the end of the directory, the file's last record
+_END_RECORD = struct.Struct("<4s4H2LH")  # the end of the directory, the file's last record
 _ENTRY = struct.Struct("<4s6H3L5H2L")  # one file in the directory
 _LOCAL = struct.Struct("<4s5H3L2H")  # the same file, before its bytes
 _MOST_ENTRIES = 256
@@ -116,14 +116,14 @@ class StoredZip:
 
     def _read_end(self, file: BinaryIO, size: int) -> tuple[int, int, int]:
         """How many files the directory has, its length, and where it begins."""
-        file.seek(max(0, size - _END.size - _MOST_COMMENT))
-        tail = file.read(_END.size + _MOST_COMMENT)
+        file.seek(max(0, size - _END_RECORD.size - _MOST_COMMENT))
+        tail = file.read(_END_RECORD.size + _MOST_COMMENT)
         at = tail.rfind(b"PK\5\6")
-        if at < 0 or at + _END.size > len(tail):
+        if at < 0 or at + _END_RECORD.size > len(tail):
             self._refuse("found no directory at its end; it is truncated or no zip")
-        fields = _END.unpack_from(tail, at)
+        fields = _END_RECORD.unpack_from(tail, at)
         _, disk, first_disk, here, count, length, begin, comment = fields
-        if at + _END.size + comment != len(tail):
+        if at + _END_RECORD.size + comment != len(tail):
             self._refuse("its comment does not end where it does; it is truncated")
         if disk or first_disk or here != count or begin == 0xFFFFFFFF or count == 0xFFFF:
             self._refuse("it is of several parts or of 64 bits, expected a plain one")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["check_bundle", "check_index"]
 
-_RUNS = 20  # of a query; the median is shown
+_TIMED_RUNS = 20  # of a query; the median is shown
 _HITS = 10
 
 
@@ -60,8 +60,8 @@ def check_index(
     encoder = load()
     with open_index(path, encoder=encoder) as index:
         hits = index.search(query, _HITS)
-        encode = _median([_timed(lambda: encoder.encode_query(query)) for _ in range(_RUNS)])
-        search = _median([_timed(lambda: index.search(query, _HITS)) for _ in range(_RUNS)])
+        encode = _median([_timed(lambda: encoder.encode_query(query)) for _ in range(_TIMED_RUNS)])
+        search = _median([_timed(lambda: index.search(query, _HITS)) for _ in range(_TIMED_RUNS)])
     details = {"query": query, "encode": encode, "encode_and_search": search, "hits": len(hits)}
     found = f"{len(hits)} hits; encoded in {encode * 1e3:.2f} ms, with search {search * 1e3:.2f} ms"
     if hits:

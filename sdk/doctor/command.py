@@ -29,7 +29,7 @@ __all__ = ["check_environment", "doctor", "examine"]
 _QUERY = "how do plants make sugar"
 _PREFIX = "POCKETQUERY_"
 _VARIABLES = (BUNDLE_VARIABLE, KEY_VARIABLE, "POCKETQUERY_DATA")
-_AGAIN = "fetch or export it again, or name another"
+_FETCH_AGAIN = "fetch or export it again, or name another"
 
 
 def doctor(subparsers: Subparsers) -> None:
@@ -137,7 +137,7 @@ def _bundles(used: str, key: str | None) -> Iterator[Finding]:
         if name != used:  # not used now: nobody asked for its signature
             remedy = remedies.get(name, f"install the package of {name} again")
             yield from guarded("bundles", name, remedy, partial(check_bundle, path, name, None))
-    remedy = remedies.get(used, _AGAIN)
+    remedy = remedies.get(used, _FETCH_AGAIN)
     if key is not None:
         remedy += "; where the key is meant for another bundle, name that one"
     yield from guarded(

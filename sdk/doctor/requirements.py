@@ -21,8 +21,8 @@ from pocketquery.sdk.doctor.findings import Finding, Severity
 
 __all__ = ["Requirement", "check_import", "check_packages", "declared", "fits", "installed_version"]
 
-_OURS = "pocketquery"
-_LISTED = 4  # packages of an extra, for people
+_OWN_DISTRIBUTION = "pocketquery"
+_MOST_LISTED = 4  # packages of an extra, for people
 _LINE = re.compile(
     r"\s*(?P<name>[A-Za-z0-9][\w.-]*)\s*(?:\[(?P<extras>[^\]]*)\])?\s*\(?(?P<range>[^;)]*)\)?\s*"
     r"(?:;(?P<marker>.*))?$"
@@ -54,7 +54,7 @@ def declared(lines: Iterable[str] | None = None) -> dict[str, tuple[Requirement,
         lines: as the metadata's ``Requires-Dist`` has them; None: those of the installed version.
     """
     by_extra: dict[str, list[Requirement]] = {"": []}
-    for line in requires(_OURS) or [] if lines is None else lines:
+    for line in requires(_OWN_DISTRIBUTION) or [] if lines is None else lines:
         match = _LINE.match(line)
         if match is None:
             continue
@@ -72,9 +72,9 @@ def _resolved(
         return
     seen.add(extra)
     for requirement in by_extra.get(extra, []):
-        if requirement.name.lower() != _OURS:
+        if requirement.name.lower() != _OWN_DISTRIBUTION:
             yield requirement
-        for inner in requirement.extras if requirement.name.lower() == _OURS else ():
+        for inner in requirement.extras if requirement.name.lower() == _OWN_DISTRIBUTION else ():
             yield from _resolved(inner, by_extra, seen)
 
 
@@ -186,5 +186,5 @@ def _extra(
     if wrong:
         return Finding("extras", extra, Severity.BROKEN, "; ".join(wrong), remedy, details)
     found = ", ".join(f"{name} {installed}" for name, installed in have.items())
-    found = found if len(have) <= _LISTED else f"{len(have)} packages, all in their ranges"
+    found = found if len(have) <= _MOST_LISTED else f"{len(have)} packages, all in their ranges"
     return Finding("extras", extra, Severity.OK, found, "", details)

@@ -45,7 +45,7 @@ UNSPACED = re.compile(
 _LETTER = re.compile(r"[^\W_]")
 _ACCENTS = re.compile("[\u0300-\u036f]+")
 _MOST_MARKS = 30
-_TOO_MANY = re.compile(f"(?<=1{{{_MOST_MARKS}}})1+")  # in a text of 0 and 1, see _Marks
+_EXCESS_MARKS = re.compile(f"(?<=1{{{_MOST_MARKS}}})1+")  # in a text of 0 and 1, see _Marks
 _JOINER = "\u034f"  # a starter, but _ACCENTS drops it, and the marks on its sides meet
 _TOKENIZER = "porter unicode61 remove_diacritics 2 categories ''L* N* Co Mn Mc''"
 
@@ -82,7 +82,7 @@ _marks = _Marks()
 def _stream_safe(text: str) -> str:
     """``text`` with the first 30 of each run of combining marks."""
     pieces, done = [], 0
-    for run in _TOO_MANY.finditer(text.translate(_marks)):
+    for run in _EXCESS_MARKS.finditer(text.translate(_marks)):
         pieces.append(text[done : run.start()])
         done = run.end()
     return "".join([*pieces, text[done:]]) if done else text

@@ -50,7 +50,7 @@ _K1 = 1.2
 _B = 0.75
 _ROW = np.dtype("<u4")
 _COUNT = np.dtype("<u2")
-_MOST = np.iinfo(np.uint16).max
+_LARGEST_COUNT = np.iinfo(np.uint16).max
 _LEAST_BYTES = 2  # of a document's terms together, in UTF-8
 
 
@@ -71,7 +71,9 @@ def insert_postings(
     """
     order = sorted(occurrences)  # by term, then by row
     rows = np.fromiter((row for _, row in order), _ROW, len(order)).tobytes()
-    counts = np.fromiter((min(occurrences[key], _MOST) for key in order), _COUNT, len(order))
+    counts = np.fromiter(
+        (min(occurrences[key], _LARGEST_COUNT) for key in order), _COUNT, len(order)
+    )
     packed, start = counts.tobytes(), 0
     records = []
     for term, entries in groupby(order, itemgetter(0)):
@@ -214,7 +216,7 @@ def check_postings(
         if strange or not isinstance(term, str) or (np.diff(rows) <= 0).any() or not counts.all():
             raise _damaged()
         totals[rows] += counts
-        clipped[rows[counts == _MOST]] = True
+        clipped[rows[counts == _LARGEST_COUNT]] = True
     if not np.array_equal(totals[~clipped].astype(np.float32), lengths[~clipped]):
         raise _damaged()
 

@@ -45,7 +45,7 @@ DOCUMENT_TABLES: Schema = {
     "texts": ["CREATE TABLE texts (row INTEGER PRIMARY KEY, text TEXT NOT NULL)"],
     "tombstones": ["CREATE TABLE tombstones (row INTEGER PRIMARY KEY)"],
 }
-_AT_A_TIME = 500  # SQLite allows 999 parameters in old builds
+_PARAMETERS_PER_QUERY = 500  # SQLite allows 999 parameters in old builds
 _MOST_CHARACTERS = 1 << 27  # of an id, a text or metadata: SQLite's limit is 10**9 bytes
 _NESTING = (Mapping, list, tuple)
 _MOST_DEPTH = 100  # lists and mappings within each other; SQLite and Python read more, not all do
@@ -171,8 +171,8 @@ def find_rows(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str, i
 def documents_of_rows(connection: sqlite3.Connection, rows: Sequence[int]) -> dict[int, Document]:
     """The documents of ``rows``, by row."""
     documents = {}
-    for start in range(0, len(rows), _AT_A_TIME):
-        some = rows[start : start + _AT_A_TIME]
+    for start in range(0, len(rows), _PARAMETERS_PER_QUERY):
+        some = rows[start : start + _PARAMETERS_PER_QUERY]
         marks = ", ".join("?" * len(some))
         for row, *fields in connection.execute(
             "SELECT row, id, text, metadata FROM documents JOIN texts USING (row)"

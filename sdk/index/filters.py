@@ -31,7 +31,7 @@ from pocketquery.sdk.validation import check_text
 __all__ = ["Condition", "compile_filter", "matching_rows"]
 
 _ORDER = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
-_JOINS = ("$and", "$or", "$not")
+_LOGICAL_OPERATORS = ("$and", "$or", "$not")
 _OPERATORS = ("$eq", "$ne", "$in", "$nin", *_ORDER, "$exists")
 _FIELD = "EXISTS (SELECT 1 FROM json_each(documents.metadata) AS field WHERE field.key = ?"
 _MOST_DEPTH = 10  # SQLite's parser has a stack of its own
@@ -44,7 +44,7 @@ _FLOAT64 = 2**1023
 _TEXT = "('text')"
 _NUMBER = "('integer', 'real')"
 _TYPE = "coalesce(json_type(documents.metadata, ?), 'absent')"
-_IN = "IN (SELECT value FROM json_each(?))"
+_IN_JSON_LIST = "IN (SELECT value FROM json_each(?))"
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,9 @@ def _check_size(query: object) -> None:
             size += len(one.encode("utf-8", "surrogatepass"))
         elif isinstance(one, Mapping):
             items = list(one.items())
-            parts = [name in _JOINS or isinstance(value, Mapping) for name, value in items]
+            parts = [
+                name in _LOGICAL_OPERATORS or isinstance(value, Mapping) for name, value in items
+            ]
             conditions += max(len(parts) - sum(parts), not parts)
             waiting += [part for item in items for part in item]
         elif isinstance(one, Sequence) and not isinstance(one, (bytes, bytearray, memoryview)):
@@ -178,9 +180,9 @@ def _member(field: str, values: Sequence[object]) -> Condition:
             compared.append(value)
             others.append(_equal(field, value))
     numbers = [_number("$in", v) for v in values if _is_plain(v) and not isinstance(v, str)]
-    parts = [_typed(field, _TEXT, _IN, json.dumps(texts)), *others]
+    parts = [_typed(field, _TEXT, _IN_JSON_LIST, json.dumps(texts)), *others]
     finite = json.dumps([number for number in numbers if math.isfinite(number)])
-    return _join("OR", [*parts, _typed(field, _NUMBER, _IN, finite)], "0")
+    return _join("OR", [*parts, _typed(field, _NUMBER, _IN_JSON_LIST, finite)], "0")
 
 
 def _is_plain(value: object) -> bool:

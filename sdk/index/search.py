@@ -59,7 +59,7 @@ CANDIDATES = 100  # of each ranking; the scores either lacks are computed for th
 # Tuned on SciFact's training claims and SQuAD's questions, whose mean nDCG@10 is flat from .4 to .6
 # (.816, .818, .816) and above dense alone (.712), BM25 alone (.784), reciprocal ranks (.793).
 _DENSE_WEIGHT = 0.5
-_TRIED = 4096  # rows
+_FILTER_SAMPLE_ROWS = 4096  # rows
 _SHARE = 0.15  # of the rows; asking about more by their numbers takes as long as about all
 
 
@@ -222,7 +222,7 @@ class Selection:
 
     def best(self, most: int, ranked: Ranked) -> Rows:
         """The ``most`` best selected rows, rising; of equal scores the first ones."""
-        tried = max(_TRIED, most)
+        tried = max(_FILTER_SAMPLE_ROWS, most)
         while self._condition is not None and tried <= self._count * _SHARE:
             rows, scores = ranked(tried, self._allowed)
             meet = matching_rows(self._connection, self._condition, self._count, rows)[rows]

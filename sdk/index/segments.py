@@ -65,7 +65,7 @@ SCHEMA: Schema = {
         " lengths BLOB NOT NULL, vectors_sha256 TEXT NOT NULL)"
     ],
 }
-_AT_A_TIME = 1024  # documents in a segment: bounds the memory of analysing them
+_SEGMENT_DOCUMENTS = 1024  # documents in a segment: bounds the memory of analysing them
 _LENGTH = np.dtype("<u4")
 _NUMBER = "(?:0|[1-9][0-9]{0,17})"  # within 64 bits
 _GENERATION = re.compile(_NUMBER)
@@ -189,9 +189,9 @@ def append_segments(
     path = folder / vectors_name(connection)
     if any(document.private for document in documents):
         close_to_others(folder)
-    for start in range(0, len(documents), _AT_A_TIME):
-        some = documents[start : start + _AT_A_TIME]
-        rows = codes[start : start + _AT_A_TIME]
+    for start in range(0, len(documents), _SEGMENT_DOCUMENTS):
+        some = documents[start : start + _SEGMENT_DOCUMENTS]
+        rows = codes[start : start + _SEGMENT_DOCUMENTS]
         first_row = row_count(connection)
         insert_documents(connection, first_row, some)
         occurrences = analyzer.occurrences([content(document) for document in some])

@@ -37,7 +37,7 @@ __all__ = [
 Schema = Mapping[str, Sequence[str]]
 """Tables by name, each with the SQL it may have: first what is written, then earlier releases'."""
 
-_PIECE = 1 << 20
+_CHUNK_BYTES = 1 << 20
 _MAGIC = b"SQLite format 3\0"
 _ROLLBACK_JOURNAL, _UTF8 = (1, 1), 1
 _HEADER = struct.Struct(">16s2xBB36xII4xI28x")  # what is checked of the first 100 bytes
@@ -197,7 +197,7 @@ def sha256_of_first(path: Path, size: int) -> str:
     """Hexadecimal SHA-256 of the first ``size`` bytes of a file, which may be a database in use."""
     digest = hashlib.sha256()
     with _raw(path) as file:
-        while size > 0 and (piece := file.read(min(size, _PIECE))):
+        while size > 0 and (piece := file.read(min(size, _CHUNK_BYTES))):
             digest.update(piece)
             size -= len(piece)
     return digest.hexdigest()

@@ -13,7 +13,7 @@ from pocketquery.sdk.indexing.document_encoder import EncoderSource
 
 __all__ = ["add_encoder", "add_engine", "add_passages", "chosen_encoder", "print_skipped"]
 
-_NAMED = 3  # files that are not read for one reason; of more the first is named
+_MOST_NAMED = 3  # files that are not read for one reason; of more the first is named
 _MOST_LINES = 100
 
 
@@ -100,7 +100,9 @@ def print_skipped(skipped: Sequence[tuple[str, str]]) -> None:
     lines = [
         f"{path}: {why}"
         for why, paths in by_reason.items()
-        for path in (paths if len(paths) <= _NAMED else [f"{paths[0]} and {len(paths) - 1} more"])
+        for path in (
+            paths if len(paths) <= _MOST_NAMED else [f"{paths[0]} and {len(paths) - 1} more"]
+        )
     ]
     for line in lines[:_MOST_LINES]:
         print(f"not read: {line}", file=sys.stderr)

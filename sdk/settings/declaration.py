@@ -48,7 +48,7 @@ __all__ = [
 Record = TypeVar("Record")
 _DECLARED: dict[Any, tuple[Declared, ...]] = {}  # by class
 _INTEGER = whole(-(2**63), 2**63 - 1)._replace(expected="a whole number", range="")
-_BY_TYPE = {
+_RULE_OF_TYPE = {
     int: _INTEGER,
     float: number(),
     str: Rule(lambda value: isinstance(value, str), "a text"),
@@ -163,7 +163,7 @@ def _type_rule(kind: Any) -> Rule | None:
     if get_origin(kind) is tuple:
         kind = get_args(kind)[0]
         return _type_rule(kind)
-    return _BY_TYPE.get(kind) if isinstance(kind, type) else None
+    return _RULE_OF_TYPE.get(kind) if isinstance(kind, type) else None
 
 
 def check_record(record: Any, error: type[PocketQueryError] = InvalidInputError) -> None:

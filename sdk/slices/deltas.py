@@ -42,7 +42,7 @@ from pocketquery.sdk.slices.source import IndexState, read_source, state_of
 
 __all__ = ["AppliedDelta", "DeltaReport", "apply_delta", "make_delta"]
 
-_AT_A_TIME = 8192  # rows whose vectors are compared together
+_COMPARED_ROWS = 8192  # rows whose vectors are compared together
 
 
 @dataclass(frozen=True)
@@ -263,8 +263,8 @@ def _digests(source: IndexState) -> Iterator[tuple[StoredTexts, bytes]]:
     """Each document with a hash of its texts and its vector, row by row."""
     living = source.living()
     texts = source.texts()
-    for start in range(0, len(living), _AT_A_TIME):
-        for row in source.codes(living[start : start + _AT_A_TIME]):
+    for start in range(0, len(living), _COMPARED_ROWS):
+        for row in source.codes(living[start : start + _COMPARED_ROWS]):
             one = next(texts)
             yield one, hashlib.sha256(packed_texts(*one) + row.tobytes()).digest()
 

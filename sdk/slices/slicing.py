@@ -36,7 +36,9 @@ from pocketquery.sdk.validation import check_text
 __all__ = ["SliceReport", "SlicesReport", "slice_index", "slice_index_by"]
 
 _MOST_NAME = 200  # bytes of a folder's name, which has room for what a build puts around it
-_FLOAT_FROM = 2**63  # whole numbers from there on compare as the nearest float64, as filters do
+_LEAST_FLOAT_COMPARED = (
+    2**63
+)  # whole numbers from there on compare as the nearest float64, as filters do
 
 
 @dataclass(frozen=True)
@@ -219,7 +221,7 @@ def _key(value: object) -> tuple[str, object] | None:
     """What equal values of a field share; None where it is no value that a slice can have."""
     if isinstance(value, bool):
         return "boolean", value
-    if isinstance(value, int) and abs(value) >= _FLOAT_FROM:
+    if isinstance(value, int) and abs(value) >= _LEAST_FLOAT_COMPARED:
         try:
             return "number", float(value)
         except OverflowError:
@@ -230,7 +232,7 @@ def _key(value: object) -> tuple[str, object] | None:
 
 
 def _name(value: object) -> str:
-    if isinstance(value, float) and value.is_integer() and abs(value) < _FLOAT_FROM:
+    if isinstance(value, float) and value.is_integer() and abs(value) < _LEAST_FLOAT_COMPARED:
         value = int(value)  # equal values have one name: 2 and 2.0, 0 and -0.0
     text = value if isinstance(value, str) else json.dumps(value)
     name = quote(text, safe="") or "%"

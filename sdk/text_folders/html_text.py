@@ -14,7 +14,7 @@ _BLOCKS = frozenset(
     "summary table td th tr ul".split()
 )
 _HEADINGS = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
-_UNREAD = frozenset(("script", "style", "template", "noscript", "svg", "math"))
+_SKIPPED_ELEMENTS = frozenset(("script", "style", "template", "noscript", "svg", "math"))
 
 
 class _Text(HTMLParser):
@@ -29,7 +29,7 @@ class _Text(HTMLParser):
         self._in_title = False
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag in _UNREAD:
+        if tag in _SKIPPED_ELEMENTS:
             self._unread += 1
         elif tag == "title" and not self._unread:  # an icon has one, too
             self._in_title = True
@@ -37,7 +37,7 @@ class _Text(HTMLParser):
             self.end()
 
     def handle_endtag(self, tag: str) -> None:
-        if tag in _UNREAD:
+        if tag in _SKIPPED_ELEMENTS:
             self._unread = max(0, self._unread - 1)
         elif tag == "title":
             self._in_title = False

@@ -18,7 +18,7 @@ _TAGS = re.compile(r"(?>\s|<!--.*?-->|</?[a-zA-Z][\w-]*(?:\s[^<>]*|/)?>)++$")  #
 _DIRECTIVE = re.compile(r"\.\. ([\w:.+-]+)::(?:\s+(\S.*))?$")  # reStructuredText's
 _OPTION = re.compile(r"\s+:[^:`]+:(?:\s|$)")  # of a directive
 _SILENT_FIELD = re.compile(r":(?:[^:`]+:|tocdepth:.*)\s*$")  # with no text for a reader
-_SPEAKING = frozenset(  # directives whose line alone says something to a reader
+_TEXT_DIRECTIVES = frozenset(  # directives whose line alone says something to a reader
     "admonition attention caution centered danger deprecated error hint important note rubric "
     "seealso sidebar tip todo topic versionadded versionchanged versionremoved warning "
     "attribute class classmethod confval data decorator describe envvar exception function macro "
@@ -102,7 +102,7 @@ def _without_markup(lines: Sequence[str]) -> Iterator[str]:
             skip(_OPTION)
             below = next((lines[i] for i in range(at, len(lines)) if lines[i].strip()), "")
             name, argument = directive.groups()
-            speaks = below[:1].isspace() or name in _SPEAKING or ":" in name
+            speaks = below[:1].isspace() or name in _TEXT_DIRECTIVES or ":" in name
             yield line if argument and speaks else ""
         elif line.startswith(".. ") and not line.startswith(".. ["):  # that is a footnote
             skip(r"\s+\S")

@@ -31,9 +31,13 @@ _MOST_NESTED = 64  # user-defined pieces that begin with one another: the librar
 _PIECE, _TRAINER, _NORMALIZER = (number << 3 | BYTES for number in (1, 2, 3))
 _TEXT, _SCORE, _TYPE = 1 << 3 | BYTES, 2 << 3 | FIXED32, 3 << 3 | VARINT
 _KIND, _BYTE_FALLBACK, _CHARSMAP = 3 << 3 | VARINT, 35 << 3 | VARINT, 2 << 3 | BYTES
-_OF_TRAINER = {_KIND, 24 << 3 | VARINT, _BYTE_FALLBACK}  # and whether a blank comes after a word
+_TRAINER_FIELDS = {
+    _KIND,
+    24 << 3 | VARINT,
+    _BYTE_FALLBACK,
+}  # and whether a blank comes after a word
 _NAMES = {number << 3 | BYTES for number in (45, 46, 47)}  # of <unk>, <s> and </s>
-_OF_NORMALIZER = {_CHARSMAP, *(number << 3 | VARINT for number in (3, 4, 5))}
+_NORMALIZER_FIELDS = {_CHARSMAP, *(number << 3 | VARINT for number in (3, 4, 5))}
 _UNIGRAM, _BPE = 1, 2
 _BYTE_PIECE = re.compile(r"<0x[0-9A-F]{2}>")
 
@@ -98,8 +102,8 @@ def _parsed(data: bytes) -> SentencePieceFile:
     if not 0 < len(begins) <= _MOST_PIECES:
         raise ValueError(f"{len(begins) or 'no'} pieces, expected 1 to {_MOST_PIECES}")
     texts, scores, types = _fields_of_pieces(data, begins, ends)
-    trainer, settings = _only(b"".join(others[_TRAINER]), _OF_TRAINER | _NAMES, "trainer_spec")
-    normalizer, spec = _only(b"".join(others[_NORMALIZER]), _OF_NORMALIZER, "normalizer_spec")
+    trainer, settings = _only(b"".join(others[_TRAINER]), _TRAINER_FIELDS | _NAMES, "trainer_spec")
+    normalizer, spec = _only(b"".join(others[_NORMALIZER]), _NORMALIZER_FIELDS, "normalizer_spec")
     kind = settings.get(_KIND, _UNIGRAM)
     if kind not in (_UNIGRAM, _BPE):
         raise ValueError(f"a model of kind {kind!r}, this package knows unigram (1) and BPE (2)")

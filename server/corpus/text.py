@@ -9,10 +9,10 @@ __all__ = ["split_sentences"]
 # The marks of scripts without ASCII punctuation (CJK, Devanagari, Arabic, Urdu, Armenian, Ethiopic,
 # Burmese, Khmer, Tibetan) end a sentence by themselves. The ASCII ones also abbreviate and divide,
 # so they count only before a blank.
-_WIDE = "。！？｡؟۔।॥։።፧၊။។᙮༎‼⁇⁈⁉"
+_WIDE_SENTENCE_ENDS = "。！？｡؟۔।॥։።፧၊။។᙮༎‼⁇⁈⁉"
 _CLOSERS = "\"'”’»›)\\]）］」』】》〉"
-_BREAK = re.compile(
-    rf"(?<=[{_WIDE}])[{_CLOSERS}]*+(?![{_WIDE}])\s*"
+_SENTENCE_BREAK = re.compile(
+    rf"(?<=[{_WIDE_SENTENCE_ENDS}])[{_CLOSERS}]*+(?![{_WIDE_SENTENCE_ENDS}])\s*"
     rf"|(?<![.!?…])[.!?…]++[{_CLOSERS}]*+\s+"
     r"|\n[^\S\n]*\n\s*"
 )
@@ -22,7 +22,7 @@ _ABBREVIATED = (
     "u.s u.k a.m p.m bzw z.b d.h usw bd hrsg vgl ggf sra srta núm pág т.е т.д т.п др гг им ул см"
 )
 _ABBREVIATIONS = frozenset(_ABBREVIATED.split())
-_BEFORE_NUMBERS = frozenset({"no", "nos", "nr", "p", "art", "sec", "ch"})
+_NUMBER_ABBREVIATIONS = frozenset({"no", "nos", "nr", "p", "art", "sec", "ch"})
 
 
 def split_sentences(text: str) -> list[str]:
@@ -34,7 +34,7 @@ def split_sentences(text: str) -> list[str]:
     """
     sentences: list[str] = []
     start = 0
-    for match in _BREAK.finditer(text):
+    for match in _SENTENCE_BREAK.finditer(text):
         if _ends(text, match):
             sentences.append(text[start : match.end()].strip())
             start = match.end()
@@ -55,6 +55,6 @@ def _ends(text: str, match: re.Match[str]) -> bool:
 def _abbreviates(text: str, stop: int, after: str) -> bool:
     """Whether the full stop at ``stop`` belongs to the word before it."""
     word = re.split(r"[\s(\[\"'“‘«]", text[max(0, stop - 12) : stop])[-1].lower()
-    if word in _BEFORE_NUMBERS:
+    if word in _NUMBER_ABBREVIATIONS:
         return after.isdigit()
     return word in _ABBREVIATIONS or (len(word) == 1 and word.isalpha() and after.isupper())

@@ -30,8 +30,10 @@ __all__ = [
 
 
 _NEIGHBOURS = 10
-_TIE = 1e-6  # of cosines: equal texts in batches of different widths differ in the last digits
-_CONSTANT = 1e-6  # standard deviation below which float32 vectors are one and the same
+_TIE_TOLERANCE = (
+    1e-6  # of cosines: equal texts in batches of different widths differ in the last digits
+)
+_LEAST_DEVIATION = 1e-6  # standard deviation below which float32 vectors are one and the same
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,7 @@ def measure_geometry(vectors: AnyFloats) -> Geometry:
     cosines = x @ x.T  # (n, n)
     spread = float(x.std(axis=0).mean())
     ratio = spread * x.shape[1] ** 0.5
-    rank, top = _spectrum(x) if spread > _CONSTANT else (1.0, 1.0)
+    rank, top = _spectrum(x) if spread > _LEAST_DEVIATION else (1.0, 1.0)
     others = cosines[~np.eye(len(x), dtype=bool)]  # (n (n - 1),)
     return Geometry(
         std_ratio=ratio,
@@ -143,7 +145,7 @@ def partner_recall(first: AnyFloats, second: AnyFloats, neighbours: int = _NEIGH
     """
     cosines = _unit(first) @ _unit(second).T  # (n, n)
     own = cosines.diagonal()[:, None]
-    return float(((cosines >= own - _TIE).sum(axis=1) <= neighbours).mean())
+    return float(((cosines >= own - _TIE_TOLERANCE).sum(axis=1) <= neighbours).mean())
 
 
 def hubness(queries: AnyFloats, documents: AnyFloats, neighbours: int = _NEIGHBOURS) -> float:

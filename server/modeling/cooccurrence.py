@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Cooccurrence", "begin_with_cooccurrence"]
 
-_TEXTS = 6000  # tokenized at a time
+_BATCH_TEXTS = 6000  # tokenized at a time
 _SMOOTHING = 0.75  # exponent of a context's frequency
 _OVERSAMPLED, _POWER_STEPS = 32, 4  # of the randomised factorisation
 _NORM = 1.0  # of a row in the mean; drawn rows of a 4x128 encoder have .23
@@ -159,7 +159,7 @@ def _counted(
 ) -> dict[str, torch.Tensor]:
     cooccurrence = Cooccurrence(len(tokenizer), window)
     rest = iter(texts)
-    while some := list(islice(rest, _TEXTS)):
+    while some := list(islice(rest, _BATCH_TEXTS)):
         cooccurrence.add(_ids(tokenizer, some))
     vectors = cooccurrence.vectors(width, seed)
     if not vectors.any():

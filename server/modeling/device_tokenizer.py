@@ -25,7 +25,7 @@ __all__ = ["DeviceTokenizer", "device_tokenizer"]
 
 _ANY_LENGTH = 1 << 20
 _MODEL_FILE = "sentencepiece.bpe.model"  # the name by which XLM-R's tokenizer finds it again
-_OWN = ("hugging_face", "file", "_reader")
+_OWN_ATTRIBUTES = ("hugging_face", "file", "_reader")
 
 
 def device_tokenizer(tokenizer: Any) -> Any:
@@ -125,12 +125,12 @@ class DeviceTokenizer:
         return [row + [value] * count for row, count in zip(rows, lacking, strict=True)]
 
     def __getattr__(self, name: str) -> Any:
-        if name in _OWN or name.startswith("__"):
+        if name in _OWN_ATTRIBUTES or name.startswith("__"):
             raise AttributeError(name)
         return getattr(self.hugging_face, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in _OWN:
+        if name in _OWN_ATTRIBUTES:
             super().__setattr__(name, value)
         else:
             setattr(self.hugging_face, name, value)

@@ -57,7 +57,7 @@ _ARGUMENTS = (
     *("model_kwargs", "processor_kwargs", "config_kwargs"),
     *("model_args", "tokenizer_args", "config_args"),  # older
 )
-_NOT_LOOKED_AT = ("backend", "cache_dir", "unpad_inputs")  # where and how fast, not what
+_IGNORED_FIELDS = ("backend", "cache_dir", "unpad_inputs")  # where and how fast, not what
 _HARMLESS_ARGUMENTS = ("trust_remote_code", "attn_implementation", "add_pooling_layer", "use_fast")
 
 _PREFIX = "pooling_mode_"
@@ -206,7 +206,7 @@ def _read_transformer(place: Path, layout: Layout) -> Layout:
             break
     else:
         return layout
-    known = (*_LIMITS, *_ARGUMENTS, *_NOT_LOOKED_AT, "modality_config")
+    known = (*_LIMITS, *_ARGUMENTS, *_IGNORED_FIELDS, "modality_config")
     _check_options(path, config, (*known, *_TRANSFORMER_DEFAULTS))
     for name, values in _TRANSFORMER_DEFAULTS.items():
         if name in config and config[name] not in values:

@@ -41,7 +41,7 @@ _POSITIONS = ("absolute", "relative_key", "relative_key_query")
 _MOST_LAYERS = 1000  # each is made before the weights are looked at
 _NO_LIMIT = 1 << 20  # tokens
 _PROBE_LENGTH = 64
-_PROBES = ("a", "two texts of which one is longer " * 8)
+_PROBE_TEXTS = ("a", "two texts of which one is longer " * 8)
 _UNKNOWN = "𓀀 𒀀"  # in no vocabulary but of bytes: what stands for it must be there
 
 
@@ -202,7 +202,7 @@ def _load_tokenizer(place: Path, *, lower_case: bool) -> Any:
             )
         if lower_case:
             _lower_case(tokenizer)
-        tokenizer([*_PROBES, _UNKNOWN], padding=True)
+        tokenizer([*_PROBE_TEXTS, _UNKNOWN], padding=True)
     return tokenizer
 
 
@@ -253,7 +253,7 @@ def _check_runs(place: Path, tokenizer: Any, model: Any) -> None:
     """Two texts go through, and need nothing but their ids."""
     config, length = place / _CONFIG, min(_positions(model)[1], _PROBE_LENGTH)
     batch = tokenizer(
-        list(_PROBES), padding=True, truncation=True, max_length=length, return_tensors="pt"
+        list(_PROBE_TEXTS), padding=True, truncation=True, max_length=length, return_tensors="pt"
     )
     with refusing(config, "describes an encoder that does not run"), torch.no_grad():
         inputs = {name: batch[name] for name in ("input_ids", "attention_mask")}

@@ -22,7 +22,9 @@ _BEFORE = (
     "<unk>",
 )  # ids 0 to 3; the model's own <unk>, <s>, </s> fall away
 _MODEL_SPECIALS = 3
-_NEVER = 32  # a byte's piece is spelled with six characters, none less likely than the rarest piece
+_BYTE_PENALTY = (
+    32  # a byte's piece is spelled with six characters, none less likely than the rarest piece
+)
 
 
 def xlm_roberta_tokenizer(model_file: Path | str, **options: Any) -> Any:
@@ -71,7 +73,7 @@ def _scored_pieces(model: SentencePieceProcessor) -> list[tuple[str, float]]:
     least = min(model.get_score(number) for number in numbers)
     # Sentencepiece never takes a byte's piece for its name in a text ("<0x41>"). Here it would, if
     # its score allowed it.
-    scores = [_NEVER * least if model.is_byte(n) else model.get_score(n) for n in numbers]
+    scores = [_BYTE_PENALTY * least if model.is_byte(n) else model.get_score(n) for n in numbers]
     pieces = [model.id_to_piece(number) for number in numbers]
     specials = [(special, 0.0) for special in _BEFORE]
     return [*specials, *zip(pieces, scores, strict=True), ("<mask>", 0.0)]

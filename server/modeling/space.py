@@ -35,11 +35,11 @@ _ELSEWHERE = (
     *("token_id", "pretraining_tp", "sparse_pred", "decoder_bias", "deterministic_flash_attn"),
     *("_mems_", "_n_top", "reference_compile", "repad_logits", "gradient_checkpointing"),
 )
-_OF_ROBERTA = 1  # its padding's id, behind which it and its kin number the positions
+_ROBERTA_PADDING_ID = 1  # its padding's id, behind which it and its kin number the positions
 
 # What a tokenizer does with these stands for its normaliser, pre-tokeniser and specials, whose
 # serialisation changes between library versions while their behaviour does not.
-_PROBES = (
+_PROBE_TEXTS = (
     "How do I reset my password?",
     "Ünïcödé ÉCLAIR straße İstanbul",
     "don't e-mail me@example.org, call 0800-1234!",
@@ -95,7 +95,7 @@ def unusual_settings(config: Any, head: Iterable[nn.Module]) -> dict[str, Any]:
     own = usual.to_dict().keys() - PretrainedConfig().to_dict().keys() - set(_SIZES)
     names = {name for name in own if not any(part in name for part in _ELSEWHERE)}
     names.add("is_decoder")
-    if usual.pad_token_id == _OF_ROBERTA:
+    if usual.pad_token_id == _ROBERTA_PADDING_ID:
         names.add("pad_token_id")
     if hasattr(usual, "num_hidden_groups"):  # ALBERT's, which may run one layer many times
         names.add("num_hidden_layers")
@@ -133,7 +133,7 @@ def tokenizer_fingerprint(tokenizer: Any) -> str:
     A teacher that is exported has a device's ids and stays in its own space.
     """
     tokenizer = getattr(tokenizer, "hugging_face", tokenizer)
-    ids = [tokenizer(text, truncation=False)["input_ids"] for text in _PROBES]
+    ids = [tokenizer(text, truncation=False)["input_ids"] for text in _PROBE_TEXTS]
     return _sha256_json({"vocabulary": sorted(tokenizer.get_vocab().items()), "probes": ids})
 
 

@@ -19,7 +19,7 @@ from pocketquery.server.modeling.sentence_encoder import SentenceEncoder
 __all__ = ["cached_vectors", "texts_sha256"]
 
 
-_PART = 2048  # texts encoded between two writes: what a kill can cost
+_PART_TEXTS = 2048  # texts encoded between two writes: what a kill can cost
 
 
 def cached_vectors(
@@ -55,8 +55,8 @@ def cached_vectors(
     label = f"teacher, {role}"
     content_id = encoder.content_id
     with Progress(len(texts), label, "text", show=show_progress_bar) as shown:
-        for start in range(0, len(texts), _PART):
-            part = texts[start : start + _PART]
+        for start in range(0, len(texts), _PART_TEXTS):
+            part = texts[start : start + _PART_TEXTS]
             # The content does not know the length, which one may set on a loaded model.
             made_by = f"{content_id}/{encoder.max_length}/{prompt}/{bfloat16}"
             identity = f"{made_by}/{texts_sha256(part)}"
@@ -68,7 +68,7 @@ def cached_vectors(
                 buffer = io.BytesIO()
                 np.save(buffer, part_vectors, allow_pickle=False)
                 write_atomic(path, buffer.getvalue(), mode=0o600)
-            vectors[start : start + _PART] = part_vectors
+            vectors[start : start + _PART_TEXTS] = part_vectors
             shown.update(len(part))
     return vectors
 

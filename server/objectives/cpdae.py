@@ -49,7 +49,7 @@ __all__ = ["Cpdae", "CpdaeConfig"]
 
 _VECTOR_TEMPERATURE = 0.1  # of "cpdae_r"
 _STATISTICS_TEXTS = 20_000  # that document frequencies are counted in
-_COMMON = 100  # tokens that count as common: the most frequent by document frequency
+_COMMON_TOKENS = 100  # tokens that count as common: the most frequent by document frequency
 
 
 @dataclass(frozen=True)
@@ -216,7 +216,7 @@ class Cpdae(Objective[str]):
         p = log_distribution(logits).exp()
         prior = log_odds(self.counts, int(self.texts)).expand_as(logits)
         at_prior = self._reconstruction(_Views(views.states, views.vectors, prior, present))
-        common = self.counts.topk(min(_COMMON, len(self.counts))).indices
+        common = self.counts.topk(min(_COMMON_TOKENS, len(self.counts))).indices
         return {
             "mass_on_present": (p * present).sum(dim=1).mean(),
             "rec_f1": bag_f1(logits, present),

@@ -61,7 +61,7 @@ __all__ = ["Gur", "GurConfig", "GurExample", "draw_example", "false_negatives", 
 _DROPOUT = 0.1  # of the decoder
 _MOST_GAP = 100  # between two sentences of a document that are paired
 _LEAST_CROP = 0.5  # of a text that is too long
-_TRIES = 8  # pairs of a document, until one shares enough
+_PAIR_TRIES = 8  # pairs of a document, until one shares enough
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ def draw_example(
         filtered = document and group.title and not any_pair
         passes = not filtered or _shares_enough(texts[0], texts[1])
         return GurExample(texts[0], texts[1], group.id) if passes else None
-    for _ in range(1 if any_pair else _TRIES):
+    for _ in range(1 if any_pair else _PAIR_TRIES):
         first, second = _candidate(group, rng)
         if any_pair or _shares_enough(first, second):
             return GurExample(first, second, group.id)

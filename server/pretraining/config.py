@@ -12,7 +12,7 @@ from pocketquery.sdk.validation import number, whole
 __all__ = ["PretrainingConfig"]
 
 # What changes how a run is watched or fed, and not what it computes.
-_INDIFFERENT = ("checkpoint_every", "log_every", "diagnose_every", "patience", "workers")
+_MAY_CHANGE_ON_RESUME = ("checkpoint_every", "log_every", "diagnose_every", "patience", "workers")
 
 
 @dataclass(frozen=True)
@@ -62,4 +62,6 @@ class PretrainingConfig(Settings):
 
     def identity(self) -> dict[str, Any]:
         """What must be the same for a run to be resumed, as JSON values."""
-        return {key: value for key, value in asdict(self).items() if key not in _INDIFFERENT}
+        return {
+            key: value for key, value in asdict(self).items() if key not in _MAY_CHANGE_ON_RESUME
+        }

@@ -26,9 +26,9 @@ from pocketquery.server.pretraining.mixture import Part
 __all__ = ["Diagnosis", "Watch", "diagnose"]
 
 # They see different collapses, and between them all; the other alarms are to be looked at.
-_FATAL = ("std_ratio", "eff_rank")
+_COLLAPSE_FIGURES = ("std_ratio", "eff_rank")
 _BATCH = 64
-_LEAST = 20  # texts of a language, or pairs, below which figures of them say nothing
+_LEAST_SAMPLE = 20  # texts of a language, or pairs, below which figures of them say nothing
 
 Project = Callable[[SentenceEncoder, torch.Tensor, torch.Tensor], torch.Tensor]
 
@@ -82,7 +82,9 @@ def _diagnosis(encoder: SentenceEncoder, held_out: HeldOut, look: Project) -> Di
     rows = {str(name): np.flatnonzero(names == name) for name in np.unique(names)}
     relations = _of_partners(encoder, held_out, look, vectors, rows)
     spoken = {
-        name: vectors[places] for name, places in rows.items() if name and len(places) >= _LEAST
+        name: vectors[places]
+        for name, places in rows.items()
+        if name and len(places) >= _LEAST_SAMPLE
     }
     if len(spoken) > 1:
         relations["lang_probe"] = language_probe(spoken)
@@ -98,12 +100,12 @@ def _of_partners(
 ) -> dict[str, float]:
     """Alignment, and the recall of partners, mean over the languages."""
     paired = np.flatnonzero([bool(partner) for partner in held_out.partners])
-    if len(paired) < _LEAST:
+    if len(paired) < _LEAST_SAMPLE:
         return {}
     theirs = np.zeros_like(vectors)
     theirs[paired] = _vectors(encoder, [held_out.partners[row] for row in paired.tolist()], look)
     within = [np.intersect1d(paired, spoken) for spoken in rows.values()]
-    recalls = [partner_recall(vectors[a], theirs[a]) for a in within if len(a) >= _LEAST]
+    recalls = [partner_recall(vectors[a], theirs[a]) for a in within if len(a) >= _LEAST_SAMPLE]
     figures = {"alignment": alignment(vectors[paired], theirs[paired])}
     return figures | ({"partner_recall@10": float(np.mean(recalls))} if recalls else {})
 
@@ -146,7 +148,7 @@ class Watch:
             counts: towards the patience; the random start, before the first step, does not.
         """
         pairs = [(view, name) for view, one in diagnoses.items() for name in one.geometry.alarms()]
-        fatal = [(view, name) for view, name in pairs if name in _FATAL]
+        fatal = [(view, name) for view, name in pairs if name in _COLLAPSE_FIGURES]
         shown = ((v, n, getattr(diagnoses[v].geometry, n)) for v, n in fatal)
         named = [f"{view}.{name} {value:.3g}" for view, name, value in shown]
         self._last = ", ".join([*named, *own])

@@ -58,8 +58,8 @@ __all__ = ["pretrain"]
 
 Value = TypeVar("Value")
 
-_ALONE = Processes()
-_NOTHING = HeldOut()
+_SINGLE_PROCESS = Processes()
+_NO_HELD_OUT = HeldOut()
 _PASSAGE = 400  # bytes: some 90 tokens of English
 _BYTES_A_TOKEN = 4  # of English; other scripts have more
 _BUCKET = 32  # texts of like length that a processor encodes together
@@ -71,8 +71,8 @@ def pretrain(
     config: PretrainingConfig,
     *,
     run: Path | None = None,
-    held_out: HeldOut = _NOTHING,
-    processes: Processes = _ALONE,
+    held_out: HeldOut = _NO_HELD_OUT,
+    processes: Processes = _SINGLE_PROCESS,
     show_progress_bar: bool = False,
     on_step: Callable[[int, float], None] | None = None,
 ) -> SentenceEncoder:
@@ -119,7 +119,7 @@ def pretrain(
         part.objective.prepare(part.source, encoder.tokenizer)
     stream = MixtureStream(parts, config, encoder.tokenizer, config.accumulate * processes.count)
     batches = _batches(stream, config, processes, start)
-    _tell_left_out(stream.languages_left_out(), run, processes, start)
+    _log_left_out(stream.languages_left_out(), run, processes, start)
     if config.diagnose_every and held_out and start == 0:
         _log(run, processes, 0, _geometry(learner, held_out, parts, watch, 0, {}))
     meter, figures, skipped_batches = Meter(), dict[str, float](), SkippedBatches(parts)
@@ -226,7 +226,7 @@ def _batches(
     return iter(loader)
 
 
-def _tell_left_out(
+def _log_left_out(
     left_out: Mapping[str, Mapping[str, int]], run: Path | None, processes: Processes, start: int
 ) -> None:
     """Say in the log, and to a person, which languages are never trained on."""

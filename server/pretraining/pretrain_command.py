@@ -158,7 +158,7 @@ def _run(options: PretrainOptions) -> int:
     parts, held_out = make_parts(encoder, sources, weights, chosen, options.texts.held_out, seed)
     with processes.first_goes_ahead():  # it counts
         begin_with_counts(encoding, encoder, parts, texts, work, seed)
-    misfit = _take_up_heads(encoding.init, parts)
+    misfit = _load_heads(encoding.init, parts)
     if misfit and processes.first:
         print(misfit, file=sys.stderr)
     report = pretrain_to_folder(
@@ -176,7 +176,7 @@ def _run(options: PretrainOptions) -> int:
     return 0
 
 
-def _take_up_heads(init: str, parts: Sequence[Part]) -> str:
+def _load_heads(init: str, parts: Sequence[Part]) -> str:
     """Give the MLM heads of the run the start's; says why where it has one that none can have."""
     from pocketquery.server.modeling.mlm_head import head_misfit, load_mlm_heads
     from pocketquery.server.modeling.presets import PRESETS

@@ -30,8 +30,8 @@ from pocketquery.server.training.log import read_log
 
 __all__ = ["TrainingReport", "pretrain_to_folder"]
 
-_ALONE = Processes()
-_NOTHING = HeldOut()
+_SINGLE_PROCESS = Processes()
+_NO_HELD_OUT = HeldOut()
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,8 @@ def pretrain_to_folder(
     config: PretrainingConfig,
     output: Path,
     *,
-    held_out: HeldOut = _NOTHING,
-    processes: Processes = _ALONE,
+    held_out: HeldOut = _NO_HELD_OUT,
+    processes: Processes = _SINGLE_PROCESS,
     show_progress_bar: bool = False,
 ) -> TrainingReport:
     """Train, or go on training, and save what ships; arguments as of ``pretrain``.

@@ -41,14 +41,16 @@ __all__ = ["Plan", "Wanted", "plan"]
 
 from pocketquery.server.private.settings import LEAST_COHORT
 
-_MANY_BYTES = 100_000
+_WARNED_BYTES = 100_000
 _WEAK_EPSILON = 8.0
-_SPARE = 0.7  # of all allowed participations; the rest of the fleet is asleep, offline or declines
-_COMFORTABLE = 125  # of which devices insist on four fifths, and on 100
-_COLLUDING = (0.02, 0.05)
-_GONE = (0.1, 0.2, 0.3)
-_LIKELY = 2**-20
-_SPARE_DEVICES = 1.25
+_MOST_SHARE_USED = (
+    0.7  # of all allowed participations; the rest of the fleet is asleep, offline or declines
+)
+_ADVISED_COHORT = 125  # of which devices insist on four fifths, and on 100
+_COLLUDING_SHARES = (0.02, 0.05)
+_GONE_SHARES = (0.1, 0.2, 0.3)
+_WARNED_PROBABILITY = 2**-20
+_ADVISED_OVER_SELECTION = 1.25
 
 
 @dataclass(frozen=True)
@@ -201,8 +203,8 @@ def plan(request: Wanted) -> Plan:
         threshold=threshold,
         least_honest=honest,
         largest_group=largest,
-        overrun={f"{one:g}": overrun_risk(*graph, one) for one in _COLLUDING},
-        unrecoverable={f"{one:g}": unrecoverable_risk(*graph, one) for one in _GONE},
+        overrun={f"{one:g}": overrun_risk(*graph, one) for one in _COLLUDING_SHARES},
+        unrecoverable={f"{one:g}": unrecoverable_risk(*graph, one) for one in _GONE_SHARES},
         step_exponent=encoding.exponent,
         bits=encoding.bits,
         sigma_steps=sigma(z, encoding, counted),
@@ -238,7 +240,7 @@ def _over_selection(request: Wanted, times: int) -> float:
     spent = (request.rounds - 1) * share / times
     resting = (min(request.rounds, request.rest) - 1) * share
     willing = 1.0 - max(spent, resting)
-    return min(_SPARE_DEVICES / willing if willing > 0 else math.inf, 1 / share)
+    return min(_ADVISED_OVER_SELECTION / willing if willing > 0 else math.inf, 1 / share)
 
 
 def _epsilons(
@@ -260,7 +262,7 @@ def _ledger_epsilon(
 def _warnings(plan: Plan) -> list[str]:
     request, adapter = plan.wanted, ADAPTERS[plan.wanted.adapter]
     warnings = []
-    if plan.share_used > _SPARE:
+    if plan.share_used > _MOST_SHARE_USED:
         warnings.append(
             f"The rounds need {plan.share_used:.0%} of all participations that the fleet's "
             "ledgers allow; devices that are off, charging elsewhere or decline are missing then. "
@@ -270,7 +272,7 @@ def _warnings(plan: Plan) -> list[str]:
     if lost < request.cohort // 10:
         warnings.append(
             f"Devices insist on {LEAST_COHORT} survivors, so the round is skipped where more than "
-            f"{lost} of {request.cohort} are lost after training; ask for {_COMFORTABLE}."
+            f"{lost} of {request.cohort} are lost after training; ask for {_ADVISED_COHORT}."
         )
     if request.adapter == "full" and not is_advised(adapter, plan.final_noise):
         warnings.append(
@@ -302,10 +304,11 @@ def _warnings(plan: Plan) -> list[str]:
             f"whose largest-group is below {plan.largest_group:,} declines once it has trained, "
             "and why stands in its own log alone. Set it on every device before the server."
         )
-    if (risk := plan.overrun[f"{_COLLUDING[-1]:g}"]) > _LIKELY:
+    if (risk := plan.overrun[f"{_COLLUDING_SHARES[-1]:g}"]) > _WARNED_PROBABILITY:
         warnings.append(
-            f"With {_COLLUDING[-1]:.0%} of the devices colluding, some device has more colluding "
-            f"neighbours than the threshold withstands with a probability of up to {risk:.1g}; "
+            f"With {_COLLUDING_SHARES[-1]:.0%} of the devices colluding, some device has more "
+            "colluding neighbours than the threshold withstands with a probability of up to "
+            f"{risk:.1g}; "
             "more neighbours lower it."
         )
     if request.delta > 1 / request.fleet:
@@ -314,6 +317,6 @@ def _warnings(plan: Plan) -> list[str]:
             "be disclosed altogether."
         )
     for way, count in (("down", plan.bytes_down), ("up", plan.bytes_up)):
-        if count > _MANY_BYTES:
-            warnings.append(f"{count:,} bytes {way} a round are more than {_MANY_BYTES:,}.")
+        if count > _WARNED_BYTES:
+            warnings.append(f"{count:,} bytes {way} a round are more than {_WARNED_BYTES:,}.")
     return warnings

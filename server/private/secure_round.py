@@ -45,7 +45,7 @@ __all__ = [
 
 STAGES_LEFT = 8.0  # times the deadline of one: four, and the last extended, and to spare
 _NAMES = {Stage.INVITE: "committed", Stage.COLLECT: "survivors", Stage.CONFIRM: "confirmed"}
-_COUNTED = {"committed": "committed", "survivors": "survivors", "confirmed": "confirms"}
+_COUNT_NAMES = {"committed": "committed", "survivors": "survivors", "confirmed": "confirms"}
 
 
 class RandomSource(Protocol):
@@ -291,7 +291,7 @@ def close_stage(secure: SecureRound) -> tuple[SecureRound, dict[int, Skipped]]:
             groups[number] = replace(group, sum=after)
     sums = [group.sum for group in groups.values()]
     name = _NAMES[secure.stage]
-    counts = {name: sum(len(getattr(one, _COUNTED[name])) for one in sums)}
+    counts = {name: sum(len(getattr(one, _COUNT_NAMES[name])) for one in sums)}
     return replace(secure, groups=groups, stages={**secure.stages, **counts}), skipped
 
 

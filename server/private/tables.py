@@ -54,7 +54,7 @@ TABLES = (
     " PRIMARY KEY (grp, position)) WITHOUT ROWID",
 )
 
-_OF_GROUPS = ("members", "round", "boxes", "disputes", "sums", "marks", "shares")
+_GROUP_TABLES = ("members", "round", "boxes", "disputes", "sums", "marks", "shares")
 _NODE_BYTES = 8
 
 
@@ -80,7 +80,7 @@ def write_secure(connection: sqlite3.Connection, before: SecureRound, after: Sec
             )
         erased |= _write_group(connection, number, None if known is None else known.sum, group.sum)
     for number in before.groups.keys() - after.groups.keys():
-        for table in _OF_GROUPS:
+        for table in _GROUP_TABLES:
             connection.execute(f"DELETE FROM secure_{table} WHERE grp = ?", (number,))
         erased = True
     return erased
@@ -112,7 +112,7 @@ def read_secure(connection: sqlite3.Connection, secure: SecureRound) -> SecureRo
 
 def clear(connection: sqlite3.Connection) -> None:
     """Erase all of the open round."""
-    for table in _OF_GROUPS:
+    for table in _GROUP_TABLES:
         connection.execute(f"DELETE FROM secure_{table}")
 
 

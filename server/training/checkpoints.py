@@ -18,7 +18,7 @@ from pocketquery.sdk.files import real_path, write_atomic
 __all__ = ["clear_work", "load_checkpoint", "save_checkpoint", "work_folder"]
 
 _FILE = r"checkpoint\.pt|log\.jsonl|[0-9a-f]{32}\.npy"
-_OF_A_RUN = re.compile(rf"(?:{_FILE})|\.(?:{_FILE})\.[0-9a-f]{{8}}\.tmp")
+_CHECKPOINT_NAME = re.compile(rf"(?:{_FILE})|\.(?:{_FILE})\.[0-9a-f]{{8}}\.tmp")
 
 
 def work_folder(output: Path) -> Path:
@@ -79,7 +79,7 @@ def clear_work(folder: Path) -> None:
     the way leaves a folder that still says whose it is.
     """
     with contextlib.suppress(OSError):  # what cannot be removed is in nobody's way
-        files = [file for file in folder.iterdir() if _OF_A_RUN.fullmatch(file.name)]
+        files = [file for file in folder.iterdir() if _CHECKPOINT_NAME.fullmatch(file.name)]
         for file in sorted(files, key=lambda file: file.name == "checkpoint.pt"):
             file.unlink()
         folder.rmdir()

@@ -15,7 +15,7 @@ from pocketquery.server.corpus.readers.tables import Columns
 
 __all__ = ["add_inputs", "named_groups", "named_input", "named_reading", "named_source"]
 
-_WHAT: dict[Kind, str] = {
+_INPUT_HELP: dict[Kind, str] = {
     "documents": "JSON Lines (title, text / sentences / paragraphs), a table, plain text, or a "
     "folder of text, Markdown, reStructuredText and HTML files",
     "sessions": "JSON Lines with turns: who said what",
@@ -29,7 +29,9 @@ def add_inputs(parser: argparse.ArgumentParser, *kinds: Kind) -> None:
     """Add the options that name texts of these kinds and say how raw files are read."""
     group: Any = parser.add_argument_group("texts (stores or raw files, plain, gzip or xz)")
     for kind in kinds:
-        group.add_argument(f"--{kind}", nargs="+", default=[], metavar="PATH", help=_WHAT[kind])
+        group.add_argument(
+            f"--{kind}", nargs="+", default=[], metavar="PATH", help=_INPUT_HELP[kind]
+        )
     add = group.add_argument
     add("--lang", default="", help="language of texts that do not say theirs, such as en")
     add("--columns", metavar="A,B", help="fields of tables and JSON Lines that hold the texts")
@@ -49,7 +51,7 @@ def named_input(arguments: argparse.Namespace) -> tuple[Kind, list[str]]:
     Raises:
         InvalidInputError: none was named, or several.
     """
-    known = [kind for kind in _WHAT if hasattr(arguments, kind)]
+    known = [kind for kind in _INPUT_HELP if hasattr(arguments, kind)]
     named = [kind for kind in known if getattr(arguments, kind)]
     if len(named) != 1:
         options = ", ".join(f"--{kind}" for kind in known)

@@ -41,7 +41,9 @@ Flags = NDArray[np.bool_]
 
 _IDEOGRAPH_WEIGHT, _LETTER_WEIGHT = 10, 3
 _WEIGHTS = np.array([0, _LETTER_WEIGHT, _IDEOGRAPH_WEIGHT], np.int32)  # of each kind
-_PART = 2000  # texts that are paired with each other at most: bounds the memory of a long document
+_MOST_PAIRED = (
+    2000  # texts that are paired with each other at most: bounds the memory of a long document
+)
 
 
 @dataclass(frozen=True)
@@ -95,8 +97,8 @@ def mine_document(document: Group, config: LcsConfig) -> list[Group]:
     title = document.title and bool(comparable) and comparable[0][0] == document.texts[0]
     head, body = comparable[: int(title)], comparable[int(title) :]
     pairs: list[Group] = []
-    for number, start in enumerate(range(0, len(body), _PART)):
-        part = head + body[start : start + _PART]
+    for number, start in enumerate(range(0, len(body), _MOST_PAIRED)):
+        part = head + body[start : start + _MOST_PAIRED]
         forms = [form for _, form in part]
         for first, second in _paired(forms, title, f"{document.id}/{number}", config):
             texts = part[first][0], part[second][0]

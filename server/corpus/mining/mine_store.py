@@ -38,14 +38,14 @@ def add_store(modes: Any) -> None:
 
 
 def _store(arguments: argparse.Namespace) -> int:
-    from pocketquery.server.corpus.mining.sharded import as_they_are, mined_groups
+    from pocketquery.server.corpus.mining.sharded import mined_groups, unchanged
     from pocketquery.server.corpus.mining.shuffled_groups import shuffle_groups, unique_groups
     from pocketquery.server.corpus.store_writer import check_store_replaceable
 
     output = Path(arguments.output)
     check_store_replaceable(output)  # before hours of work
     kind, _ = named_input(arguments)
-    with mined_groups(arguments, output, as_they_are, kind, "") as groups:
+    with mined_groups(arguments, output, unchanged, kind, "") as groups:
         if arguments.unique or arguments.shuffle:
             ordered = unique_groups if arguments.unique else shuffle_groups
             groups = ordered(groups, arguments.seed, output, memory=arguments.memory << 20)

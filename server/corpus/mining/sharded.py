@@ -22,12 +22,12 @@ from pocketquery.server.corpus.shards.parts import ShardPart, open_parts
 from pocketquery.server.corpus.store_writer import write_text_store
 from pocketquery.server.corpus.text_store import TextStore
 
-__all__ = ["Mine", "as_they_are", "mined_groups"]
+__all__ = ["Mine", "unchanged", "mined_groups"]
 
 Mine: TypeAlias = Callable[[Iterable[Group]], Iterable[Group]]
 
 
-def as_they_are(groups: Iterable[Group]) -> Iterable[Group]:
+def unchanged(groups: Iterable[Group]) -> Iterable[Group]:
     """The :data:`Mine` of a store."""
     return groups
 

@@ -23,8 +23,8 @@ from pocketquery.server.corpus.readers.lines import open_bytes, url_errors
 __all__ = ["is_parquet", "parquet_objects"]
 
 _MAGIC = b"PAR1"
-_AT_A_TIME = 512  # rows
-_TEXTS = ("text", "sentences")
+_BATCH_ROWS = 512  # rows
+_TEXT_COLUMNS = ("text", "sentences")
 
 
 def is_parquet(path: Path | str) -> bool:
@@ -64,14 +64,18 @@ def parquet_objects(path: Path | str) -> Iterator[tuple[int, dict[str, Any]]]:
                     f"{path}: two columns have the name {twice[0]!r}; expected a name for each. "
                     "Rename one"
                 )
-            for batch in table.iter_batches(_AT_A_TIME):
+            for batch in table.iter_batches(_BATCH_ROWS):
                 columns = [_column(path, number, *one) for one in _columns(batch)]
                 for row in zip(*columns, strict=True) if columns else ():
                     number += 1
                     named = zip(batch.schema.names, row, strict=True)
                     yield (
                         number,
-                        {name: one for name, one in named if one is not None or name in _TEXTS},
+                        {
+                            name: one
+                            for name, one in named
+                            if one is not None or name in _TEXT_COLUMNS
+                        },
                     )
         except (pyarrow.ArrowException, OSError) as error:
             raise CorpusError(

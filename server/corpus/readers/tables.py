@@ -20,7 +20,7 @@ _NAMES: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "triples": (("texts",), ("query", "positive", "negatives")),
     "queries": (("text",), ("query",), ("question",)),
 }
-_LEAST: Mapping[str, int] = {"pairs": 2, "triples": 3, "queries": 1}
+_LEAST_TEXTS: Mapping[str, int] = {"pairs": 2, "triples": 3, "queries": 1}
 
 
 @dataclass(frozen=True)
@@ -67,11 +67,12 @@ def read_rows(
         CorpusError: a line has not these fields; names file and line.
     """
     columns = columns or Columns()
-    if kind not in _LEAST:
-        raise InvalidInputError(f"kind is {kind!r}; expected one of {', '.join(_LEAST)}")
-    if columns.texts and len(columns.texts) < _LEAST[kind] and columns.texts != ("texts",):
+    if kind not in _LEAST_TEXTS:
+        raise InvalidInputError(f"kind is {kind!r}; expected one of {', '.join(_LEAST_TEXTS)}")
+    if columns.texts and len(columns.texts) < _LEAST_TEXTS[kind] and columns.texts != ("texts",):
         raise InvalidInputError(
-            f"{len(columns.texts)} columns are named for {kind}; expected at least {_LEAST[kind]}"
+            f"{len(columns.texts)} columns are named for {kind}; expected at least "
+            f"{_LEAST_TEXTS[kind]}"
         )
     first = next(numbered_lines(path), (0, ""))[1]
     if first.lstrip().startswith("{"):
@@ -159,7 +160,7 @@ def _is_selected(row: Mapping[str, str], columns: Columns) -> bool:
 def _row_group(
     path: Path | str, number: int, id: str, texts: Sequence[str], kind: Kind, lang: str
 ) -> Group:
-    least = _LEAST[kind]
+    least = _LEAST_TEXTS[kind]
     if len(texts) < least or (kind != "triples" and len(texts) > least):
         expected = f"{least} or more" if kind == "triples" else str(least)
         raise bad_line(path, number, f"{len(texts)} texts", f"{expected}; name the columns")

@@ -15,7 +15,7 @@ from pocketquery.server.corpus.text import split_sentences
 
 __all__ = ["read_text_folder"]
 
-_NAMED = 5  # of the files that were not read
+_MOST_NAMED = 5  # of the files that were not read
 
 
 def read_text_folder(folder: Path | str, *, lang: str = "") -> Iterator[Group]:
@@ -45,7 +45,9 @@ def read_text_folder(folder: Path | str, *, lang: str = "") -> Iterator[Group]:
         sentences = [sentence for one in parts for sentence in split_sentences(one.text)]
         yield document_group(parts[0].id, title, sentences, lang)
     if skipped:
-        named = "; ".join([*skipped[:_NAMED], *(["..."] if len(skipped) > _NAMED else [])])
+        named = "; ".join(
+            [*skipped[:_MOST_NAMED], *(["..."] if len(skipped) > _MOST_NAMED else [])]
+        )
         warnings.warn(f"{folder}: left out {len(skipped)} of its files: {named}", stacklevel=2)
     if not has_text:
         suffixes = ", ".join(suffix for suffix in SUFFIXES if suffix)

@@ -96,9 +96,9 @@ def run_parts(
 def _made(parts: Sequence[ShardPart], work: Work, engine: Engine) -> Iterator[int]:
     """The numbers of parts as they are made."""
     if engine.name == "ray":
-        from pocketquery.server.corpus.shards.ray_engine import made_by_ray
+        from pocketquery.server.corpus.shards.ray_engine import run_on_ray
 
-        yield from made_by_ray(parts, work, engine.workers, engine.address)
+        yield from run_on_ray(parts, work, engine.workers, engine.address)
         return
     make = work.open()
     for part in parts:

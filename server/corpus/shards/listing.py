@@ -18,12 +18,12 @@ __all__ = ["OnSkipped", "fingerprint", "list_shards"]
 _PLAIN = (".jsonl", ".ndjson")
 SUFFIXES = (*(f"{name}{packed}" for name in _PLAIN for packed in ("", ".gz", ".xz")), ".parquet")
 """Which files of a folder are its shards, in capitals or not."""
-_HIDDEN = (".", "_")  # how names begin of what is none of a corpus: _SUCCESS, .part-0.crc
+_HIDDEN_PREFIXES = (".", "_")  # how names begin of what is none of a corpus: _SUCCESS, .part-0.crc
 _IS_HIDDEN = "its name begins with a dot or an underscore"
 
 OnSkipped = Callable[[str, str], object]
 
-_CHANGING = ("size", "ETag", "Last-Modified")
+_VERSION_FIELDS = ("size", "ETag", "Last-Modified")
 
 
 def list_shards(paths: Sequence[Path | str], on_skipped: OnSkipped | None = None) -> list[str]:
@@ -74,7 +74,7 @@ def fingerprint(shard: str) -> str:
             try:
                 info = system.info(place)
                 # To fsspec a page of the web never changes, whatever its server says of it.
-                return str([system.ukey(place), *(info.get(name) for name in _CHANGING)])
+                return str([system.ukey(place), *(info.get(name) for name in _VERSION_FIELDS)])
             except FileNotFoundError as error:
                 raise ArtifactNotFoundError(f"{shard}: there is no such file") from error
     path = Path(shard)
@@ -106,11 +106,11 @@ def _walked(folder: Path, skipped: OnSkipped) -> Iterator[str]:
         folder, onerror=lambda error: skipped(error.filename, str(error.strerror))
     ):
         for name in folders:
-            if name.startswith(_HIDDEN):
+            if name.startswith(_HIDDEN_PREFIXES):
                 skipped(f"{place}/{name}", _IS_HIDDEN)
             elif (Path(place) / name).is_symlink():
                 skipped(f"{place}/{name}", "a link to a folder; name the folder itself")
-        folders[:] = [name for name in folders if not name.startswith(_HIDDEN)]
+        folders[:] = [name for name in folders if not name.startswith(_HIDDEN_PREFIXES)]
         for name in names:
             path = Path(place) / name
             if path.is_file():
@@ -143,7 +143,9 @@ def _shards_of(folder: str, place: str, names: Iterable[str], skipped: OnSkipped
     shards, hidden = list[str](), set[str]()
     for name in sorted(names):
         parts = name.removeprefix(place).strip("/").split("/")
-        first = next((n for n, part in enumerate(parts) if part.startswith(_HIDDEN)), len(parts))
+        first = next(
+            (n for n, part in enumerate(parts) if part.startswith(_HIDDEN_PREFIXES)), len(parts)
+        )
         if first < len(parts):  # with all that a hidden folder holds
             hidden.add("/".join([place.rstrip("/"), *parts[: first + 1]]))
         elif name.lower().endswith(SUFFIXES):

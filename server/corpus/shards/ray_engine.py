@@ -22,7 +22,7 @@ from pocketquery.sdk.errors import MissingExtraError, PocketQueryError
 from pocketquery.server.corpus.shards.engine import Work
 from pocketquery.server.corpus.shards.parts import ShardPart
 
-__all__ = ["made_by_ray"]
+__all__ = ["run_on_ray"]
 
 _ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",  # Ray reports to nobody, unless somebody asks it to
@@ -30,13 +30,15 @@ _ENVIRONMENT = {
     "RAY_BACKEND_LOG_LEVEL": "fatal",  # it warns of an actor's arguments, which Ray Data passes
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # workers see the devices that this process sees
 }
-_LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}  # elsewhere, too: no other interface
-_STARTS = 5  # tries: Ray gives its own processes 15 seconds, which a busy machine may not
-_STORE = 128 << 20  # bytes of the object store
-_DEATHS = 5  # of an actor: a shard that ends its process must not do so forever
+_LOOPBACK_ENVIRONMENT = {
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"
+}  # elsewhere, too: no other interface
+_START_TRIES = 5  # tries: Ray gives its own processes 15 seconds, which a busy machine may not
+_OBJECT_STORE_BYTES = 128 << 20  # bytes of the object store
+_MOST_ACTOR_RESTARTS = 5  # of an actor: a shard that ends its process must not do so forever
 
 
-def made_by_ray(
+def run_on_ray(
     parts: Sequence[ShardPart], work: Work, workers: int | None, address: str | None
 ) -> Iterator[int]:
     """Yield the numbers of ``parts`` as workers make them.
@@ -54,7 +56,7 @@ def made_by_ray(
         MissingExtraError: Ray is not installed.
         PocketQueryError: of the class that a worker raised; or workers died again and again.
     """
-    for name, value in (_ENVIRONMENT | ({} if address else _LOOPBACK)).items():
+    for name, value in (_ENVIRONMENT | ({} if address else _LOOPBACK_ENVIRONMENT)).items():
         os.environ.setdefault(name, value)
     try:
         import ray
@@ -72,8 +74,8 @@ def made_by_ray(
             batch_size=1,
             compute=ray.data.ActorPoolStrategy(size=count),
             num_cpus=1,
-            max_restarts=_DEATHS,
-            max_task_retries=_DEATHS,
+            max_restarts=_MOST_ACTOR_RESTARTS,
+            max_task_retries=_MOST_ACTOR_RESTARTS,
         )
         try:
             for row in rows.iter_rows():
@@ -128,7 +130,7 @@ def _running(ray: Any, count: int, address: str | None) -> Iterator[None]:
 
 
 def _begin(ray: Any, count: int, stack: contextlib.ExitStack, silent: dict[str, Any]) -> None:
-    for remaining in reversed(range(_STARTS)):
+    for remaining in reversed(range(_START_TRIES)):
         # In a folder of its own: sockets have short names, and nothing stays behind.
         folder = tempfile.mkdtemp(prefix="pq", dir="/tmp" if os.name == "posix" else None)
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
@@ -136,7 +138,7 @@ def _begin(ray: Any, count: int, stack: contextlib.ExitStack, silent: dict[str, 
             ray.init(
                 address="local",
                 num_cpus=count,
-                object_store_memory=_STORE,
+                object_store_memory=_OBJECT_STORE_BYTES,
                 include_dashboard=False,
                 _temp_dir=folder,
                 **silent,
@@ -147,8 +149,8 @@ def _begin(ray: Any, count: int, stack: contextlib.ExitStack, silent: dict[str, 
             _end_all(folder)
             if not remaining:
                 raise PocketQueryError(
-                    f"Ray did not start in {_STARTS} tries ({error}); see that this machine has "
-                    "processor time and memory to spare, or use the local engine"
+                    f"Ray did not start in {_START_TRIES} tries ({error}); see that this machine "
+                    "has processor time and memory to spare, or use the local engine"
                 ) from error
 
 

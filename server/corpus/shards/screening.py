@@ -17,7 +17,7 @@ from pocketquery.sdk.text_folders.outline import Paragraph, cut_passages
 
 __all__ = ["TextCounts", "no_documents", "screened"]
 
-_AT_A_TIME = 64  # documents
+_BATCH_DOCUMENTS = 64  # documents
 _WORDS = (120, 60, 30, 15, 10)  # of a passage, until it is read whole
 _BLANK_LINES = re.compile(r"\n\s*\n")
 
@@ -97,7 +97,7 @@ def screened(
         InvalidInputError: a document that cannot be stored.
     """
     remaining = iter(documents)
-    while some := list(islice(remaining, _AT_A_TIME)):
+    while some := list(islice(remaining, _BATCH_DOCUMENTS)):
         for document in some:
             check_document(document, f"the document {document.id!r}")
         worded = [document for document in some if has_word(content(document))]

@@ -33,7 +33,7 @@ __all__ = [
     "spread_texts",
 ]
 
-_AT_ONCE = 1024  # texts
+_BATCH_TEXTS = 1024  # texts
 
 
 class BagDecoder(nn.Module):
@@ -213,5 +213,5 @@ def spread_texts(source: Source, most: int) -> Iterator[list[str]]:
     if not len(source):
         raise CorpusError("the corpus has no groups; expected texts to count words in")
     rows = np.unique(np.linspace(0, len(source) - 1, min(most, len(source))).round().astype(int))
-    for start in range(0, len(rows), _AT_ONCE):
-        yield [" ".join(source[row].texts) for row in rows[start : start + _AT_ONCE].tolist()]
+    for start in range(0, len(rows), _BATCH_TEXTS):
+        yield [" ".join(source[row].texts) for row in rows[start : start + _BATCH_TEXTS].tolist()]

@@ -26,7 +26,9 @@ __all__ = [
     "partner_contrast",
 ]
 
-_LEAST = 1e-30  # of a ratio: its logarithm is finite, and nothing it is multiplied with is felt
+_LEAST_RATIO = (
+    1e-30  # of a ratio: its logarithm is finite, and nothing it is multiplied with is felt
+)
 _BLOCK_CPU = 1 << 18  # elements: what stays in a core's cache
 _BLOCK_ACCELERATOR = 1 << 25  # elements: few launches, 128 MB
 
@@ -164,7 +166,7 @@ def _ratios(log_p: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """The mean distribution (vocabulary,) and every row's ratio to it (n, vocabulary)."""
     p = log_p.exp()
     mean = p.mean(dim=0)
-    return mean, p.div_(mean.clamp(min=torch.finfo(p.dtype).tiny)).clamp_(min=_LEAST)
+    return mean, p.div_(mean.clamp(min=torch.finfo(p.dtype).tiny)).clamp_(min=_LEAST_RATIO)
 
 
 def _blocks(shape: torch.Size, elements: int) -> Iterator[tuple[slice, slice]]:

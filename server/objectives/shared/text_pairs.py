@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 _USERS = frozenset(name for name, side in KNOWN_ROLES.items() if side == "user")
-_SHOWN = 10  # roles that an error names
+_MOST_SHOWN = 10  # roles that an error names
 
 
 class TextPair(NamedTuple):
@@ -89,7 +89,7 @@ def check_user_role(source: Source, user_role: str) -> None:
         known.update(source[row].roles)
         if user_role in known:
             return
-    shown = ", ".join(sorted(known)[:_SHOWN])
+    shown = ", ".join(sorted(known)[:_MOST_SHOWN])
     raise InvalidInputError(
         f'user_role is "{user_role}", which nobody has in the {len(source)} sessions; expected one '
         f"of their {len(known)} roles: {shown} (a store of sessions has user and agent alone)"

@@ -10,7 +10,7 @@ from pocketquery.server.pages.page import NO_PLOTS
 __all__ = ["attack_tables"]
 
 _CANDIDATES = 100
-_SEEN = "the attacker sees"
+_SEEN_FIELD = "the attacker sees"
 _ARMS = {
     "plain": "one change",
     "clipped_int8": "one change, clipped, in 8 bits",
@@ -36,7 +36,7 @@ def attack_tables(attacks: Mapping[str, Any], group: int | None) -> list[dict[st
             bounds = attacks.get("bounds", {})
             arms = {name: arm | {"bound": _bound(bounds, name)} for name, arm in arms.items()}
         in_words, first = (
-            (_trained, "one device's change") if kind == "inversion" else (_arm, _SEEN)
+            (_trained, "one device's change") if kind == "inversion" else (_arm, _SEEN_FIELD)
         )
         rows = [
             [in_words(name), *(shown(arm.get(figure)) for _, figure, shown in columns)]

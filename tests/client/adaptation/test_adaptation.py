@@ -27,7 +27,7 @@ from pocketquery.client.adaptation.pseudo_queries import (
     LEAST_KEPT_ASIDE,
     pseudo_queries,
     sample,
-    taught_and_kept_aside,
+    split_pseudo_queries,
 )
 from pocketquery.client.local_config import LocalConfig
 from pocketquery.client.store.store import Example
@@ -113,7 +113,7 @@ def test_half_of_what_is_taught_may_be_meaning(bundle: Bundle, index: Index) -> 
 
 def test_more_stretches_of_a_document_teach_more(index: Index) -> None:
     options = {"most": 10_000, "most_kept_aside": 10_000, "least": 1, "seed": 0}
-    few, many = (taught_and_kept_aside(index, stretches=n, **options) for n in (2, 5))
+    few, many = (split_pseudo_queries(index, stretches=n, **options) for n in (2, 5))
     for one, other in zip(few, many, strict=True):  # both the taught and those kept aside
         # A title and two, a title and five, of short sentences that give some twice.
         assert 1.5 * len(one) < len(other) <= 2 * len(one)
@@ -122,7 +122,7 @@ def test_more_stretches_of_a_document_teach_more(index: Index) -> None:
 
 @pytest.mark.parametrize("most", [1, 30])
 def test_few_queries_to_teach_leave_enough_to_judge_by(index: Index, most: int) -> None:
-    taught, kept_aside = taught_and_kept_aside(
+    taught, kept_aside = split_pseudo_queries(
         index, most=most, most_kept_aside=500, least=most, seed=0
     )
     assert len(taught) == most
@@ -134,7 +134,7 @@ def test_few_queries_to_teach_leave_enough_to_judge_by(index: Index, most: int) 
 def test_what_is_taught_does_not_judge(bundle: Bundle, tmp_path: Path) -> None:
     build(tmp_path / "index", bundle, 150, title="One handbook for all")
     with open_index(tmp_path / "index") as passages:
-        taught, kept_aside = taught_and_kept_aside(
+        taught, kept_aside = split_pseudo_queries(
             passages, most=1000, most_kept_aside=1000, least=1, seed=0
         )
     assert "One handbook for all" in {query.text for query in taught}
@@ -143,7 +143,7 @@ def test_what_is_taught_does_not_judge(bundle: Bundle, tmp_path: Path) -> None:
 
 def test_a_document_counts_once_however_many_queries_it_gives(bundle: Bundle, index: Index) -> None:
     encoder = Encoder.of_bundle(bundle)
-    _, kept_aside = taught_and_kept_aside(index, most=9, most_kept_aside=1000, least=1, seed=0)
+    _, kept_aside = split_pseudo_queries(index, most=9, most_kept_aside=1000, least=1, seed=0)
     asked = sorted(kept_aside, key=lambda query: query.source)[:6]  # of two or three documents
     found = known_item_scores(encoder.encode_query, index, asked, typo_rate=0.1, seed=0)
     sources = list(dict.fromkeys(query.source for query in asked))

@@ -15,7 +15,7 @@ import pytest
 
 from pocketquery.client.device import Answer, Declined
 from pocketquery.client.gateway.connection import GatewayConnection
-from pocketquery.client.gateway.outcome import Outcome, sent
+from pocketquery.client.gateway.outcome import Outcome, send
 from pocketquery.client.gateway.participation import Participation
 from pocketquery.client.gateway.private_rounds import PrivateRounds, StageMessage
 from pocketquery.client.offer import Offer
@@ -182,5 +182,5 @@ def test_an_update_between_two_steps_is_kept_and_sent_again(
             with raises:
                 path = "/v1/rounds/7/update"
                 taken = Outcome("accepted")
-                assert sent(connection, path, taken, b"u", verdict="accepted").what == what
+                assert send(connection, path, taken, b"u", verdict="accepted").what == what
         assert gateway.asked == ["PUT /v1/rounds/7/update"] * 3

@@ -135,7 +135,7 @@ def test_a_filter_that_is_asked_about_few_finds_what_one_asked_about_all_does(
         patch.setattr("pocketquery.sdk.index.search._SHARE", 0)
         expected = kept.search(query, k, filter=condition, mode=mode)
         patch.setattr("pocketquery.sdk.index.search._SHARE", 1)
-        patch.setattr("pocketquery.sdk.index.search._TRIED", tried)
+        patch.setattr("pocketquery.sdk.index.search._FILTER_SAMPLE_ROWS", tried)
         assert kept.search(query, k, filter=condition, mode=mode) == expected
 
 
