@@ -1,4 +1,4 @@
-"""Around the search on the user's device: whether to take part in rounds, and what is sent."""
+"""The client of federated rounds: whether a device takes part, and what it sends."""
 
 from pocketquery.client.views.typing_noise import mistype
 

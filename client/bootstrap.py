@@ -1,4 +1,4 @@
-"""How sure a comparison of two systems on the same queries is: the paired bootstrap."""
+"""The paired bootstrap: how sure a comparison of two systems on the same queries is."""
 
 from __future__ import annotations
 

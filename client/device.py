@@ -1,4 +1,4 @@
-"""One device's life in a round: may it train, on what, and what does it send back?
+"""A device in a round: may it train, on what, and what does it send back?
 
 It knows no transport: an offer comes in, an answer goes out. :mod:`pocketquery.client.app` carries
 both with Flower.

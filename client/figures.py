@@ -1,4 +1,4 @@
-"""How a training went, in the three figures that a device may tell and a server reads."""
+"""Three figures of a training that a device may report and a server reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the server asks of a device in a round, and the one encoding of it.
+"""What the server offers a device in a round, and its one encoding.
 
     {"format": "pocketquery-offer", "version": "1", "round": 3, "release": "<SHA-256>",
      "clip_norm": 1.25, "largest_weight": 256.0, "compress": true, "local": {...},

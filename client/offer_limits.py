@@ -1,4 +1,4 @@
-"""What a device accepts of an offer, whoever makes it: limits of its own that no server loosens.
+"""A device's own limits on offers, which no server can loosen.
 
 An offer decides how many queries a change is computed from and how strongly each shows in it: one
 step on one query, unclipped, is that query to whoever has the index (docs/devices.md has the

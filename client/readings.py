@@ -1,4 +1,4 @@
-"""What a computer says of itself, for the policy: real readings on Linux, some of them elsewhere.
+"""Readings of a computer for the policy: all of them on Linux, some on other systems.
 
 Nothing here asks the network, and what cannot be read is None. The formats are the kernel's:
 Documentation/ABI/testing/sysfs-class-power, Documentation/driver-api/thermal/sysfs-api.rst and

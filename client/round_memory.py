@@ -1,4 +1,4 @@
-"""What a device keeps between rounds: a secret of its own, and what its last round left.
+"""What a device keeps between rounds: its secret, and its state after the last round.
 
 The secret makes a round's nonce and seed: who asks the same device twice in one round, because a
 reply was lost or a server was killed, gets the same update under the same nonce, which counts once.

@@ -1,4 +1,4 @@
-"""What is done to a change before it leaves the device, and undone on the server: in pairs.
+"""Transforms of a change, in pairs: applied on the device, undone on the server.
 
 Each transform has two sides and the two meet in this file, so that neither can drift from the
 other. The device applies them in order, the server undoes them in reverse. The idea of two-sided

@@ -1,4 +1,4 @@
-"""A bundle, read back into a student: to learn on where the student's folder is not at hand.
+"""Read a bundle back into a student, to train it further without the student's folder.
 
 Every weight is in the graph, rounded: integers times their scale, and of a smoothed product (Xiao
 et al., "SmoothQuant", equation 3) times the factors that its input is multiplied by. What comes

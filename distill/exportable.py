@@ -1,4 +1,4 @@
-"""Whether an encoder can become a bundle: asked before it is trained, and when it is exported."""
+"""Check that an encoder can become a bundle: before it is trained, and at export."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a distilled student to what a device carries: a bundle."""
+"""Export a distilled student as a bundle, the files that a device needs."""
 
 from __future__ import annotations
 

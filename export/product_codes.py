@@ -1,4 +1,4 @@
-"""A vocabulary table that stands for codes, written as codes: its look-up in two small tables.
+"""Write a product-quantised vocabulary table as codes: its look-up in two small tables.
 
 The graph looks up a row's codes (distill/pruning/product_codes.py finds them), and then their
 centroids.

@@ -1,4 +1,4 @@
-"""Opening a bundle, and the one-line surface ``sdk.encode("query")`` over the opened one."""
+"""Open a bundle, and encode with it in one line: ``sdk.encode("query")``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Opening an ONNX model that came from elsewhere: its bytes are all of it, or it is refused.
+"""Open an ONNX model from elsewhere only if the file holds all of its data.
 
 A tensor may say that its values lie in another file; onnxruntime would then read whatever file of
 the device is named there, outside the bundle's hashes, or an address of the process's memory. No

@@ -1,1 +1,1 @@
-"""A device's query encoder, taught by the hybrid ranking of the device's own index."""
+"""Adapt a device's query encoder to the hybrid ranking of its own index."""

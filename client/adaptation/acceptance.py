@@ -1,4 +1,4 @@
-"""Does the adapted encoder find more? Pseudo-queries kept aside ask, the golden texts watch.
+"""Judge an adapted encoder by held-out pseudo-queries and by the golden texts.
 
 The documents that pseudo-queries are kept aside of teach nothing, and each is what its queries look
 for: a known item, whose nDCG@10 is 1 / log2(1 + rank), or 0 below the tenth rank. The bundle's

@@ -1,4 +1,4 @@
-"""Adapting the query encoder to the documents of an index: no label, no server, no new vectors.
+"""Adapt the query encoder to the documents of an index: no labels, no server, no new vectors.
 
     with open_index("index") as index:
         found = adapt(bundle, index, AdaptationConfig())

@@ -1,4 +1,4 @@
-"""``pocketquery adapt``: the bundle's encoder, taught by one's own index."""
+"""``pocketquery adapt``: train the bundle's encoder on your own index."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pseudo-queries: what somebody might type who looks for a document, cut from the document itself.
+"""Pseudo-queries: what a user might type to find a document, cut from the document itself.
 
 A title is one, and so is a stretch of a sentence, 4 to 14 words long. They share their words with
 the document, which favours rankings by words: good enough to teach with, since what is taught is a

@@ -1,1 +1,1 @@
-"""Taking part in rounds through a gateway: signed requests, and what goes in them."""
+"""Take part in rounds through a gateway: signed requests and their contents."""

@@ -1,4 +1,4 @@
-"""A device's connection to its gateway: signed requests, sent again where that is of use.
+"""A device's connection to its gateway: signed requests, repeated where that helps.
 
 Every request may be sent twice without harm: an update counts once, a key is registered once. So
 what is lost on the way, or told to wait, is tried again, with a pause that grows and is not the

@@ -1,4 +1,4 @@
-"""One device's part in private rounds through a gateway: it asks what it is to answer, and answers.
+"""One device's part in private rounds through a gateway: fetch a stage's message, answer it.
 
 What it answers is a :class:`~pocketquery.client.private.participant.Participant`'s, which writes it
 before it leaves. So a device that is killed in between asks again, and answers the same.

@@ -1,4 +1,4 @@
-"""Commitments to shares: who lied about one is proven, or nobody is named.
+"""Commitments to shares: either a wrong share is proven to be its dealer's, or nobody is named.
 
 A dealer tells the server, with its boxes, a hash of either share that it dealt each neighbour. A
 neighbour that opens its box answers, with its masked change, by a *receipt*: the same two hashes,

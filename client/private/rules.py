@@ -1,4 +1,4 @@
-"""What a device insists on in a private round, whatever the server says: the client enforces.
+"""A device's own rules for private rounds, enforced whatever the server says.
 
 Each rule is a line that says why it is broken, in a sentence for the user's log. The rules hold up
 the lemma of the protocol: if at most c of the k neighbours of each honest device collude with the

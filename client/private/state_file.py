@@ -1,4 +1,4 @@
-"""Where a device is in a private round, in one small file that is written before a reply leaves.
+"""A device's progress in a private round: one small file, written before a reply is sent.
 
     READY     trained: the change waits for an invitation
     SHARED    the round secret is drawn, boxes are dealt

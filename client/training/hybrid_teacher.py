@@ -1,4 +1,4 @@
-"""The index's hybrid ranking as a teacher of its dense one.
+"""The index's hybrid ranking as the teacher of its dense ranking.
 
 Words and meaning together find more than meaning alone, so the hybrid ranking of a query is a
 better ranking than the encoder's own, and the index makes it without anybody's label:

@@ -1,4 +1,4 @@
-"""What makes a view of a query: the interface, for the rules here and for plug-ins.
+"""Augmenters make views of a query: the interface, for the rules here and for plug-ins.
 
 A view is the query as it could have been typed otherwise. ``light`` views are expected to keep the
 meaning, ``heavy`` ones may damage it; only light ones may be targets (directional learning: a heavy

@@ -1,4 +1,4 @@
-"""Which keys lie beside a key, for the keyboards of several scripts.
+"""Which keys are next to a key, on the keyboards of several scripts.
 
 A layout is three rows of keys; a blank is a key that types nothing we use. Keys are one unit wide
 and the rows are shifted as on a physical board, so two keys are neighbours when they touch.

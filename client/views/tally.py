@@ -1,4 +1,4 @@
-"""Counts, while views are trained on, how often each augmenter left a query as it was."""
+"""Counts how often each augmenter left a query unchanged during training."""
 
 from __future__ import annotations
 

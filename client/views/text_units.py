@@ -1,4 +1,4 @@
-"""Cutting a query into what can be moved or left out: words, or characters where none are written.
+"""Cut a query into units that can be moved or dropped: words, or characters without spaces.
 
 In scripts without spaces (Chinese, Japanese, Thai, Lao, Burmese, Khmer) a unit is a character with
 its marks; elsewhere it is what stands between spaces. Both can stand in one text.

@@ -1,1 +1,1 @@
-"""A student, or its bundle's adapter, taught the documents of an index."""
+"""Adapt a student, or its bundle's adapter, to the documents of an index."""

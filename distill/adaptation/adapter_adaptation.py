@@ -1,4 +1,4 @@
-"""Adapting a bundle's adapter where torch and its student are at hand: a release, no new bundle.
+"""Adapt a bundle's adapter in torch with its student: gives a release, not a new bundle.
 
 What :mod:`pocketquery.distill.adaptation.student_adaptation` does to all layers, to the adapter
 alone: bundles that are out there swap the release in. The lesson is better than a device's

@@ -1,4 +1,4 @@
-"""``pocketquery adapt-student``: a student, or a bundle's adapter, taught by one's own index."""
+"""``pocketquery adapt-student``: train a student, or a bundle's adapter, on your own index."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The codes that a product-quantised vocabulary table stands for, found again.
+"""Recover the codes that a product-quantised vocabulary table stands for.
 
 A student whose table was product-quantised (product_quantization.py) is saved with the whole table.
 Each place of it, so many dimensions, holds at most 256 different values, which are found again here

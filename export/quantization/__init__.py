@@ -1,1 +1,1 @@
-"""int8: quantisation, smoothing, and the gate that asks whether it still ranks alike."""
+"""Quantise to int8: smoothing, quantisation, and the gate that compares its rankings."""

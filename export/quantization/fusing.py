@@ -1,4 +1,4 @@
-"""Integer products as the fewest nodes: what a session would find at each start, written down.
+"""Fuse integer products in the file, as a session would otherwise do at each start.
 
 ``onnxruntime.quantization`` writes six nodes for a product: the activations' codes, the product of
 integers, its conversion, two multiplications by scales, and the bias. onnxruntime has one kernel

@@ -1,4 +1,4 @@
-"""Which texts calibration runs, and which it does not see, for the figures that are published.
+"""Split texts into those that calibrate and those held out for the published figures.
 
 Held out are the queries of the gate and the calibration texts that are not run; where those are
 too few, a fifth of the calibration texts. To them come texts of random pieces of the vocabulary,

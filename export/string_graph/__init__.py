@@ -1,1 +1,1 @@
-"""The encoder that takes text: the tokenizer as operators in front of it."""
+"""The encoder that takes text: its tokenizer as operators in the graph."""

@@ -1,4 +1,4 @@
-"""The encoder that takes text, held to the tokenizer and the encoder it joins.
+"""Check that the encoder that takes text agrees with its tokenizer and its encoder.
 
 Equal ids are counted over the caller's queries, plain English questions and every character; where
 the ids are equal, the vectors must be, and on the caller's corpus both must rank alike.

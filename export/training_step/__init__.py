@@ -1,1 +1,1 @@
-"""One step of local training as an ONNX graph, held to torch."""
+"""One step of local training as an ONNX graph, checked against torch."""

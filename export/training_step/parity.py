@@ -1,4 +1,4 @@
-"""The parity gate: an exported step must be the torch step, or it is not shipped.
+"""The parity gate: a training step ships only if it agrees with the torch step.
 
 Twenty steps of both from one start, on batches of two shapes. Adam divides by the gradient's size,
 so rounding of a gradient that is nearly zero grows to whole steps; the agreement is judged over all

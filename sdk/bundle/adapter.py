@@ -1,4 +1,4 @@
-"""An adapter release: the small file that makes a bundle's encoder a newer one, and proves itself.
+"""An adapter release: a small file that updates a bundle's encoder, and proves its origin.
 
 One safetensors file of at most 100 KB: the adapter's tensors in float16, and metadata that says
 which version it is, of which parent, for which space and which ``encoder.onnx``, with digests:

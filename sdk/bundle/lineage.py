@@ -1,4 +1,4 @@
-"""The lineage of releases: what a device makes of a registry's signed statements.
+"""The lineage of releases: how a device follows a registry's signed statements.
 
 A release proves who made it, not that it is the one to use now: an old one, replayed, is as well
 signed as the newest (a *rollback attack*, in the words of The Update Framework). So a registry that

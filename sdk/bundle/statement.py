@@ -1,4 +1,4 @@
-"""One signed statement of a registry: which release is in force, for whom, and who may say so next.
+"""One signed statement of a registry: the release in force, for whom, and who signs the next.
 
 A line of JSON. It holds
 

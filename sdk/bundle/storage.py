@@ -1,4 +1,4 @@
-"""Named files in a folder or in a zip of it, read alike.
+"""Read named files from a folder, or from a zip of it.
 
 A bundle travels as either. Reading never unpacks to disk, never follows a name or a link out of the
 folder, never waits for a pipe, and never reads more than the caller allows, so a hostile one can at

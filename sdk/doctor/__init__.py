@@ -1,1 +1,1 @@
-"""`pocketquery doctor`: are this machine, this installation and these artefacts well?"""
+"""`pocketquery doctor`: check this machine, this installation and these artefacts."""

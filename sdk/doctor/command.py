@@ -1,4 +1,4 @@
-"""``pocketquery doctor``: one look at everything that can be wrong on this machine."""
+"""``pocketquery doctor``: check everything that can be wrong on this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the doctor says: findings, each with its state and what to do about it."""
+"""The doctor's findings: each with its severity and its remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``verify``: is this bundle, or this index, what its maker published, and does it work here?"""
+"""``verify``: check that a bundle or an index is as published, and that it works here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``delta.json``: from which contents of an index to which others a delta leads.
+"""``delta.json``: the contents of an index that a delta starts from, and those it leads to.
 
 It is the description of a delta, signed where the delta is, and it stays beside an index that the
 delta was applied to, with its signature: what the publisher signed is the hash of the contents (see

@@ -1,4 +1,4 @@
-"""An index's SQLite file, which came from elsewhere: what is looked at before it is queried.
+"""Check an index's SQLite file from elsewhere before it is queried.
 
 A file can do more than hold wrong rows. A view or an expression in its schema is code that runs
 inside a query; a journal beside it is written into it when it is opened, and can name any file,

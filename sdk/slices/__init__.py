@@ -1,1 +1,1 @@
-"""Parts of an index for those who may have them, and what changed in them since."""
+"""Slices of an index for readers with different rights, and deltas between its versions."""

@@ -1,1 +1,1 @@
-"""The texts of a folder, for whoever has no corpus: files of words become passages."""
+"""Read a folder of texts as passages, without a corpus file."""

@@ -1,4 +1,4 @@
-"""Where a new encoder's token table begins: with the company that tokens keep, not with noise.
+"""Start a new encoder's token table from co-occurrence statistics instead of noise.
 
 Masked language modelling from random tables first learns how frequent every token is, then for
 thousands of steps which tokens occur together, and only then to read. Both can be counted: the

@@ -1,4 +1,4 @@
-"""The ids that a device makes, where a Hugging Face tokenizer makes others.
+"""A Hugging Face tokenizer with the ids that a device computes.
 
 sentencepiece and the fast tokenizer of one and the same model differ: on cuts that are equally
 likely ("000" as 0|00 or 00|0), on what NFKC does to letters with marks (half-width katakana, Hangul

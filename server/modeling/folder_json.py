@@ -1,4 +1,4 @@
-"""Files of a model's folder, which somebody else wrote: what they say is checked before use."""
+"""Check the JSON files of a model's folder, which somebody else wrote, before use."""
 
 from __future__ import annotations
 

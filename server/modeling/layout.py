@@ -1,4 +1,4 @@
-"""What stands around a Hugging Face model, and writing it as sentence-transformers does.
+"""The files around a Hugging Face model, written as sentence-transformers writes them.
 
 A folder is ``config.json`` + ``model.safetensors`` + tokenizer files, and around them::
 

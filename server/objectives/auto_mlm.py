@@ -1,4 +1,4 @@
-"""Auto-MLM: sentences of one session lie together, and a sentence's vector rebuilds its words.
+"""Auto-MLM: contrast neighbouring sentences of a session, and rebuild words from a vector.
 
 "Auto-MLM: Improved Contrastive Learning for Self-supervised Multi-lingual Knowledge Retrieval",
 the section on the method. The vector is pooled as the encoder pools, so that what is trained is

@@ -1,4 +1,4 @@
-"""CPDAE: a text's vector says which words the text has, and words that all texts have say little.
+"""CPDAE: predict a text's words from its vector, contrasted so that common words count little.
 
 "A Contrastive Pre-training Approach to Learn Discriminative Autoencoder for Dense Retrieval". Two
 maskings of a text are encoded; a feed-forward decoder predicts the words of the text from the

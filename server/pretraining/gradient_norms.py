@@ -1,4 +1,4 @@
-"""How hard each loss pulls at the encoder: gradient norms where its token states come out.
+"""Gradient norms of each loss at the encoder's token states, to compare the losses.
 
 At the states and not at the sentence's vector: there a loss that does not pass through the vector,
 such as MLM's, can be compared too. Losses that work together should pull within two orders of

@@ -1,4 +1,4 @@
-"""Groups kept from training, whose texts show how the vectors develop."""
+"""Groups held out from training, to measure how the vectors develop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run learns from: objectives with their sources and weights, and the stream of batches."""
+"""The mixture of a run: objectives with sources and weights, and the stream of batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A loss or a gradient that is no number ends a run, and leaves the batch to look at."""
+"""End a run whose loss or gradient is not finite, and save its batch for inspection."""
 
 from __future__ import annotations
 

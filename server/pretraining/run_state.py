@@ -1,4 +1,4 @@
-"""All that a run has to remember, and its way to a checkpoint and back."""
+"""The state of a run, and its way to a checkpoint and back."""
 
 from __future__ import annotations
 

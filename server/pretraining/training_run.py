@@ -1,4 +1,4 @@
-"""From an encoder and its objectives to a model folder, killed and called again as often as it is.
+"""Train an encoder into a model folder; a killed run resumes when it is called again.
 
 While it goes on, ``<output>.work`` holds the checkpoint and the log. The model then has beside its
 own files ``pretraining.json`` (what it was trained with, and the languages it left out),

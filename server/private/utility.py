@@ -1,4 +1,4 @@
-"""What noise leaves of the signal: one measurement, and where a configuration lies on it.
+"""What noise costs in accuracy: one measurement, and where a configuration is on it.
 
 Noise of the mean of a cohort falls with its size, the mean change of many devices hardly does. What
 counts is the noise that is in the adapter at the end; norms alone are pessimistic, for noise is the

@@ -1,4 +1,4 @@
-"""What is made of each shard, kept beside the output until all of it is there.
+"""The parts made of each shard, kept beside the output until all are complete.
 
 A part is a folder that appears in one step when it is complete, so what a killed run had finished
 is known by its presence. A record beside them says of which shards, and how, they were made: what

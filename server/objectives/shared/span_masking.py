@@ -1,4 +1,4 @@
-"""Span masking: which runs of tokens are hidden, and what stands in their place.
+"""Span masking: which runs of tokens are hidden, and what replaces them.
 
 "Generate to Understand for Representation", span masking. A text whose spans are hidden becomes two
 sequences, as in "Exploring the Limits of Transfer Learning with a Unified Text-to-Text Transformer"
