@@ -211,11 +211,12 @@ class Device:
         same offer the same bytes. Another offer in the same round is trained on with other draws:
         what differs between the two is not one more step.
 
-        Declines where there is no consent (and forgets what it kept), where the offer is beyond
-        the device's own limits or the store holds too few distinct queries, where the policy says
-        so now or during the training, where the monitors stop the training, where the user erased
-        queries meanwhile, and where the offer is for another encoder, was tampered with, holds
-        settings out of range, or brings another release than the one in force.
+        Declines where there is no consent (and forgets what it kept), where the offer is beyond the
+        device's own limits, or where the store holds too few distinct queries. Declines, too, where
+        the policy says so now or during the training, where the monitors stop the training, or
+        where the user erased queries meanwhile. Last, declines an offer for another encoder, one
+        that was tampered with, one with settings out of range, and one of another release than that
+        in force.
         """
         if not self._plain:
             return Declined(_PRIVATE_ONLY)

@@ -147,9 +147,9 @@ def rules_of(config: Mapping[str, Any]) -> DeviceRules | None:
     """What the device insists on in private rounds; None where nothing of them is configured.
 
     Raises:
-        InvalidInputError: something of private rounds is configured, but enrolment or certificate
-            is missing or empty: such a device would take part in plain rounds; a rule is out of
-            range; or there is no list of revoked keys where it should be.
+        InvalidInputError: a rule is out of range; there is no list of revoked keys where it should
+            be; or private rounds are configured without enrolment or certificate. Such a device
+            would take part in plain rounds.
     """
     private = [name for name in (*_ENROLLED, *_RULES, "revoked") if name in config]
     if not private:

@@ -32,13 +32,13 @@ class LocalConfig(Settings):
     ``anchor_weight``: below 1, queries typed well lose what mistyped ones gain where the encoder
     never saw noise. ``hybrid_loss_weight``: the device's own index ranks by words and meaning
     together, which teaches the ranking by meaning; not beside ``opened_loss_weight``, for a
-    training step has one place for what is to be found. Of the share ``hybrid_mistyped`` of the
-    queries, drawn anew each step, the noisy view is taught that ranking in the place of the clean
-    one, and the anchor left out; the views of ``byol`` predict one another and keep their places.
+    training step has one place for what is to be found. A share ``hybrid_mistyped`` of the queries
+    is drawn anew each step. Of these the noisy view learns that ranking instead of the clean one,
+    and the anchor is left out. The views of ``byol`` predict one another and keep their places.
 
     ``proximal`` is FedProx's term, decoupled from the loss as AdamW decouples decay, so that Adam's
     scaling does not undo it. ``client_init`` "ema" starts from a mix of the release and the
-    device's own last result, the more of its own the further apart they are: the share kept is
+    device's own last result. The further apart they are, the more of its own is kept: the share is
     ``min(1, init_scale * distance)`` (Zhuang et al., "Divergence-aware Federated Self-Supervised
     Learning", equation 3). ``weight_decay`` is off by default: every device would shrink the
     adapter a little, whatever it saw.
@@ -121,8 +121,9 @@ class LocalConfig(Settings):
         return cls(**settings | {"limits": MonitorLimits(**values["limits"])})
 
     def to_dict(self) -> dict[str, Any]:
-        """The settings as JSON values, for devices of any release: what came after the first and
-        is off is left out, so that who does not know it takes the offer, and makes the same of it.
+        """The settings as JSON values, for devices of any release. A setting newer than the first
+        release is left out where it is off, so that an older device takes the offer and trains
+        alike.
         """
         values = asdict(self)
         if not self.hybrid_loss_weight:

@@ -83,9 +83,10 @@ def distill(
         output: folder of the student, sentence-transformers layout.
         documents: texts to rank as the teacher does; without them the training texts are ranked.
         student: shape, vocabulary and length.
-        start: a student of this teacher that this function made, or one that was read out of its
-            bundle (:func:`~pocketquery.distill.bundle_student`), to go on from with more texts or
-            at a smaller rate; shape and vocabulary are its own. It is only read.
+        start: a student of this teacher to go on from, with more texts or at a smaller rate. This
+            function made it, or it was read out of its bundle
+            (:func:`~pocketquery.distill.bundle_student`). It keeps its shape and vocabulary. It is
+            only read.
         feed_forward: with ``start``, how wide its feed-forward part becomes; what is added begins
             as the teacher's next most important units, read with weight zero.
         interpolation: with ``start``, how far the weights go from it (0) to the trained ones (1).
@@ -97,10 +98,10 @@ def distill(
         show_progress_bar: bars with loss, throughput and time left.
 
     Raises:
-        InvalidInputError: no texts, settings that do not fit the teacher, ``student`` and ``start``
-            at once, ``interpolation`` or ``feed_forward`` without ``start`` or out of range, a
-            ``start`` that was not made here or was adapted, or ``output`` is a folder that holds
-            something else, the teacher, ``start``, or that student as it was adapted later.
+        InvalidInputError: no texts, or settings that do not fit the teacher. ``student`` and
+            ``start`` at once; ``interpolation`` or ``feed_forward`` without ``start`` or out of
+            range; a ``start`` that was not made here or was adapted. Or ``output`` is a folder that
+            holds something else, the teacher, ``start``, or that student as it was adapted later.
         SpaceMismatchError: ``start`` is another teacher's.
         UnknownModelError: a teacher whose architecture or vocabulary no device reads.
         ArtifactError: ``<output>.work`` holds another run.

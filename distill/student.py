@@ -110,8 +110,9 @@ def build_student(
 
     Where the widths agree it starts as the teacher with only ``layers`` kept and needs no head:
     its vectors are in the teacher's space from the first step. Where the student or its FFN is
-    narrower it starts as the part of the teacher that matters most (width_pruning.py), and a head,
-    Query-BERT's of two layers unless the shape says otherwise, puts what was kept in its place.
+    narrower, it starts as the part of the teacher that matters most (width_pruning.py). A head maps
+    what was kept to the teacher's space; it is Query-BERT's, of two layers, unless the shape says
+    otherwise.
 
     Args:
         teacher: the frozen encoder whose space the student joins.
@@ -121,7 +122,7 @@ def build_student(
         layers: teacher layers to keep; default evenly spaced, first and last among them.
 
     Raises:
-        InvalidInputError: more layers than the teacher has, a layer it does not have, a shape
+        InvalidInputError: more layers than the teacher has, or a layer it does not have. Or a shape
             wider than the teacher, a linear head where none is needed, or a table that the
             dimensions of a byte do not divide.
         UnknownModelError: no bundle could be made of such a student.

@@ -184,9 +184,9 @@ class Encoder:
         Args:
             adapter: a release, by its path or bytes; one that
                 :class:`pocketquery.client.trusted_releases.TrustedReleases` gave; tensors by name,
-                float16 or float32 (memory of one's own carries no signature, so none is looked
-                for); or None for the bundle's own. An older release than the present one is as
-                good as any: what must not be replayed goes through ``TrustedReleases``.
+                float16 or float32; or None for the bundle's own. Tensors in memory carry no
+                signature, so none is checked. An older release than the present one is as good as
+                any: what must not be replayed goes through ``TrustedReleases``.
             public_key: where given, the release must be signed by its private half; without it,
                 the key the bundle was loaded with, if any, counts.
 

@@ -87,9 +87,10 @@ def open_own_file(path: Path) -> BinaryIO:
 
 
 def is_private(path: Path | str) -> bool:
-    """Whether another user of this machine cannot read all that is at ``path``: a folder on the way
-    to it, the file, or something in the folder or that a link in it leads to is closed to others.
-    What is made of it is for its owner alone, too. Never where a system has no such permissions."""
+    """Whether other users of this machine cannot read all that is at ``path``. That is so where a
+    folder on the way to it, the file, or something in the folder or behind a link in it is closed
+    to others. What is made of it is for its owner alone, too. Never where a system has no such
+    permissions."""
     return os.name != "nt" and _is_private(path, set())
 
 

@@ -1,5 +1,6 @@
-"""One device's part in rounds through a gateway: register, take an offer, send the result,
-fetch the release in force. What the device does with an offer is device.py's.
+"""One device's part in rounds through a gateway: register, ask, answer, fetch the release.
+
+What the device does with an offer is device.py's.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""The bodies that devices send in a private round: stages 1 to 5, up. Their layouts stand in
-:mod:`pocketquery.client.private.messages`.
+"""The bodies that devices send in a private round: stages 1 to 5, up.
+
+:mod:`pocketquery.client.private.messages` has their layouts.
 """
 
 from __future__ import annotations

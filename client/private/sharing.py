@@ -85,8 +85,8 @@ def join_despite(shares: Mapping[int, bytes], threshold: int) -> bytes | None:
     It is found where at most half of those beyond the threshold are wrong. Where more are, there
     is none, or one that somebody chose: hold it against what is known of the secret.
 
-    Gao, "A New Algorithm for Decoding Reed-Solomon Codes" (2003): of the polynomial through all
-    shares and the one that is zero at their places, Euclid's algorithm, stopped halfway, leaves the
+    Gao, "A New Algorithm for Decoding Reed-Solomon Codes" (2003): take the polynomial through all
+    shares and the one that is zero at their places. Euclid's algorithm, stopped halfway, leaves the
     dealer's polynomial times one that is zero where a share is wrong.
 
     Args:

@@ -167,8 +167,8 @@ def open_boxes(seat: Seat, collection: CollectedBoxes) -> list[Opened]:
 def mask(
     seat: Seat, secret: RoundSecret, opened: Sequence[Opened], change: NDArray[np.float32]
 ) -> Masked:
-    """Stage 3: the change as codes, with noise where the binding says so, under all masks; and for
-    each neighbour whose mask is in it the mark that it is, and a receipt of its shares.
+    """Stage 3: the change as codes, with noise where the binding says so, under all masks. Each
+    neighbour whose mask is in it gets a mark of that, and a receipt of its shares.
 
     Raises:
         InvalidInputError: a public mask key is none, or the change is not finite.

@@ -110,7 +110,7 @@ class StoreFile:
     def erase(self, change: Callable[[sqlite3.Connection], None]) -> None:
         """Run ``change``, which deletes, in a transaction, and write the file anew.
 
-        It works on a full disk too, where there is no room for the journal: that is then kept in
+        It works on a full disk too: the journal, for which there is no room, is then kept in
         memory. (Only a kill during this second attempt can damage the file.) What was kept between
         rounds is removed from beside it.
         """
@@ -156,9 +156,9 @@ class StoreFile:
             remove_file(self.path.with_name(ROUNDS))
 
     def drop_round(self, now: float, seconds: float) -> None:
-        """Remove where a private round stands from beside the store, where that was not written
-        within ``seconds`` of ``now`` (Unix seconds): nothing of a round is kept for longer, also
-        where no device is opened any more to see to it.
+        """Remove the progress file of a private round from beside the store, where it was not
+        written within ``seconds`` of ``now`` (Unix seconds). Nothing of a round is kept for longer,
+        also where no device is opened any more.
         """
         path = self.path.with_name(SECURE)
         with contextlib.suppress(OSError):  # there is none; or a device will try

@@ -1,5 +1,6 @@
-"""How much a query store holds. What the app set is in the store's file, so that a SuperNode or
-``pocketquery join`` obeys it, too.
+"""How much a query store holds.
+
+The app's limits are in the store's file, so that a SuperNode or ``pocketquery join`` obeys them.
 """
 
 from __future__ import annotations

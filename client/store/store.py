@@ -222,10 +222,10 @@ class QueryStore:
         """Delete what is due, and finish a rewriting that was cut short; done when a store is
         opened, and by a device before it trains.
 
-        What was kept between rounds (``rounds.safetensors`` beside the store) goes, too, where it
-        is older than a query may be, or no query is left; a device that has it in memory forgets
-        it by the new name, see :attr:`epoch`. A full disk is no error: what is due is not given
-        out anyway, and tried again.
+        The state between rounds (``rounds.safetensors`` beside the store) is deleted, too, where it
+        is older than a query may be, or no query is left. A device that has it in memory forgets it
+        by the new name, see :attr:`epoch`. A full disk is no error: what is due is not given out
+        anyway, and tried again.
 
         Args:
             opening: whether the store is being opened.

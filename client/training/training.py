@@ -107,15 +107,15 @@ def train_locally(
         previous: the adapter this device ended its last round with, for ``client_init="ema"``.
         plan: how the views are made where the device has an augmenter of its own; by default as
             ``config`` says.
-        least_opened: opened results count only where so many of the queries that are drawn have one
-            that is still in the index, beside another that was shown: else that part of the loss
-            would be of those few.
+        least_opened: how many drawn queries must have an opened result that is still in the index,
+            beside another that was shown. With fewer, opened results do not count: that part of the
+            loss would be of those few.
 
     Raises:
-        InvalidInputError: no examples; fewer than two, or a batch size of one, for the objective
-            ``byol``, whose heads normalise over the batch; a query that is no text; tensors of
-            another encoder; no document to compare with; a hybrid ranking as teacher where there is
-            a matrix and no index.
+        InvalidInputError: no examples; a query that is no text; tensors of another encoder; no
+            document to compare with; a hybrid ranking as teacher with a matrix instead of an index.
+            Or fewer than two examples, or a batch size of one, for ``byol``, whose heads normalise
+            over the batch.
         SpaceMismatchError: encoder, step and documents are not of one space.
     """
     _check(encoder, step, len(examples), config.batch_size)

@@ -20,11 +20,11 @@ def mistype(text: str, rate: float, rng: random.Random) -> str:
     """Mistype each letter of ``text`` with probability ``rate``.
 
     A mistyped letter is dropped, doubled, swapped with the letter after it, or replaced by a
-    neighbour on the keyboard of its script, in equal shares among those that are possible there
-    (scripts typed through a conversion, as kana and Han, have no neighbours; the last letter of a
-    word has nothing to swap with). A letter carries its combining marks along, a Korean syllable
-    is mistyped in one of its keystrokes, and nothing but letters is touched. If nothing visible
-    would be left, ``text`` comes back as it was.
+    neighbour on the keyboard of its script, in equal shares among those that are possible there.
+    Scripts typed through a conversion, as kana and Han, have no neighbours; the last letter of a
+    word has nothing to swap with. A letter carries its combining marks along, a Korean syllable is
+    mistyped in one of its keystrokes, and nothing but letters is touched. If nothing visible would
+    be left, ``text`` comes back as it was.
 
     Args:
         text: any string.

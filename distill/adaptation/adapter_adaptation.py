@@ -76,9 +76,10 @@ def adapt_adapter(
 
     Raises:
         SpaceMismatchError: bundle, index, student and teacher are not of one space.
-        InvalidInputError: the bundle has no such adapter, or was exported from another student; the
-            index has too few documents with text; ``output`` is there and no release; a teacher's
-            ranking is asked for, and there is none; a release would have more than 100 KB.
+        InvalidInputError: the bundle has no such adapter, or was exported from another student. Or
+            the index has too few documents with text, ``output`` is there and no release, a
+            teacher's ranking is asked for and there is none, or a release would have more than 100
+            KB.
         CorruptArtifactError: ``adapter`` is for another bundle.
         ArtifactError: ``<output>.work`` holds another run.
     """

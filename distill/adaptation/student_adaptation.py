@@ -108,9 +108,9 @@ def adapt_student(
 
     Raises:
         SpaceMismatchError: index, student and teacher are not of one space.
-        InvalidInputError: the index has too few documents with text to learn from and be judged by;
-            ``output`` is a folder that holds something else, or the teacher; a teacher's ranking
-            is asked for, and there is none.
+        InvalidInputError: the index has too few documents with text to learn from and be judged by.
+            Or ``output`` is a folder that holds something else, or the teacher. Or a teacher's
+            ranking is asked for, and there is none.
         ArtifactError: ``<output>.work`` holds another run.
     """
     check_model_replaceable(Path(output))

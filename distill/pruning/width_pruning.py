@@ -93,9 +93,9 @@ def widen_feed_forward(
 ) -> None:
     """Give every layer of ``student`` more intermediate units, in place, its vectors unchanged.
 
-    What is added is written as the teacher's next most important units and read with weight zero,
-    so that training finds it a use (as Net2Net does with copies of units: Chen, Goodfellow and
-    Shlens, ICLR 2016).
+    The added units are the teacher's next most important ones, read with weight zero, so that
+    training finds them a use. Net2Net does so with copies of units (Chen, Goodfellow and Shlens,
+    ICLR 2016).
 
     Args:
         teacher: a BERT-like backbone.

@@ -77,9 +77,8 @@ def follow(
         The newest, with the signatures that were checked; ``known`` where there is no newer.
 
     Raises:
-        RollbackError: the newest is older than ``known``, or is another with the same number; or
-            an older release than the one in force is put in force, and no statement says that a
-            rollback is meant.
+        RollbackError: the newest is older than ``known``, or is another with the same number. Or an
+            older release is put in force, and no statement says that a rollback is meant.
         SignatureError: one is not signed by a key that may sign it.
         MissingExtraError: ``cryptography`` is not installed.
     """

@@ -55,9 +55,8 @@ _MOST_DEPTH = 100  # lists and mappings within each other; SQLite and Python rea
 class Document:
     """A text to be found.
 
-    One whose title and text say too little, no word or a single letter or digit, is stored and
-    found by its words alone, whatever vector comes with it: by meaning it would be first for most
-    short queries.
+    A document whose title and text have no word, or a single letter or digit, is stored and found
+    by its words alone, whatever its vector. By meaning it would be first for most short queries.
 
     Attributes:
         id: unique in its index, not empty.

@@ -83,9 +83,9 @@ def seal(
     Args:
         folder: the index's.
         database: writable.
-        written: the database file that was begun to be written; where another one has taken its
-            place, another writer has sealed what both wrote, or one is about to rewrite the file,
-            there is nothing to seal.
+        written: the database file that was begun to be written. Nothing is sealed where another
+            file has taken its place, another writer has sealed what both wrote, or one is about to
+            rewrite it.
         signing_key: an Ed25519 private key to sign the state with.
         signed_by: the id of the key that signed the delta the state came from, without a key.
     """

@@ -276,9 +276,9 @@ def fuse(dense: Floats, lexical: Floats) -> Floats:
 
         fused(d) = w * unit(dense)(d) + (1 - w) * unit(lexical)(d)
 
-    ``unit`` maps the candidates' scores onto 0..1 by the smallest and largest among them (Bruch,
-    Gai and Ingber 2023, "An Analysis of Fusion Functions for Hybrid Retrieval": a convex
-    combination of normalised scores is better than reciprocal ranks).
+    ``unit`` maps the candidates' scores onto 0..1 by the smallest and largest among them. A convex
+    combination of normalised scores is better than reciprocal ranks (Bruch, Gai and Ingber 2023,
+    "An Analysis of Fusion Functions for Hybrid Retrieval").
 
     Args:
         dense: float32 (m,), cosines.

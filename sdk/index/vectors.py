@@ -197,8 +197,8 @@ def integer_product(matrix: NDArray[np.uint8], vector: NDArray[np.uint8]) -> NDA
     """``matrix @ vector``, exactly, by simsimd's kernels.
 
     numpy has no fast integer matrix product, and onnxruntime's fills sixteen columns where one is
-    asked for. simsimd's kernel for one pair of rows reads each byte once: 100,000 x 384 take 1.2 ms
-    of one thread with AVX512-VNNI, where onnxruntime takes 9.5.
+    asked for. Kernels of simsimd, for one pair of rows, read each byte once: 100,000 x 384 take 1.2
+    ms of one thread with AVX512-VNNI, where onnxruntime takes 9.5.
 
     Args:
         matrix: uint8 (n, d), at most 65,536 columns; each row is contiguous, rows may

@@ -1,5 +1,7 @@
-"""``pocketquery index``: a folder of texts becomes an index. So does a corpus of many files, where
-a package that reads one is installed."""
+"""``pocketquery index``: a folder of texts becomes an index.
+
+So does a corpus of many files, where a package that reads one is installed.
+"""
 
 from __future__ import annotations
 

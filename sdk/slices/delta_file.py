@@ -61,8 +61,8 @@ class Changes:
 
     Attributes:
         order: int64 (n,), for each row of the new index the old one's row, or -1 for the next of
-            ``documents``; whether the rows left out are those that go or change is for whoever has
-            the old index to see, which no row that comes twice passes.
+            ``documents``. Applying a delta checks that the rows left out are those removed or
+            changed, and that no row comes twice.
         removed: the ids that go.
         documents: those that come or change, in the order of the new index.
         codes: their vectors, uint8 (m, dimension + 4).

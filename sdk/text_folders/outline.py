@@ -1,5 +1,7 @@
-"""The paragraphs of a file below its headings, whatever it is written in; and passages of them,
-joined and cut to what an encoder reads, in scripts with spaces and without."""
+"""The paragraphs of a file below its headings, and passages of them.
+
+Passages are joined and cut to what an encoder reads, in scripts with spaces and without.
+"""
 
 from __future__ import annotations
 

@@ -68,8 +68,8 @@ class Geometry:
     def least_rank(self) -> float:
         """What ``eff_rank`` alarms below: a tenth of the way from 1 to all that n vectors can have.
 
-        n vectors that are centred have a rank of at most n - 1, so few of them have little of d
-        however healthy they are; and none has less than 1, which a tenth of few would be.
+        n centred vectors have a rank of at most n - 1, so a few of them have little of d, however
+        healthy they are. None has less than 1, which a tenth of few would be.
         """
         return 1 + (min(self.count - 1, self.dimension) - 1) / 10
 

@@ -54,10 +54,11 @@ def score_rankings(judgements: Judgements, rankings: Mapping[str, Sequence[str]]
     """Score rankings (query id -> document ids, best first) against judgements.
 
     Every judged query counts; one without a ranking, or with an empty one, scores 0. Position is
-    all that is scored, so ties must have been broken before. nDCG takes the grade itself as gain
-    (trec_eval's, and BEIR's, convention; not 2^grade - 1), discounts by log2(rank + 1), and its
-    ideal is made of all judged documents. MRR is the reciprocal rank of the first relevant
-    document, 0 below rank 10; recall divides by all relevant documents. Relevant: grade above 0.
+    all that is scored, so ties must have been broken before. Gains of nDCG are the grades
+    themselves (the convention of trec_eval and BEIR; not 2^grade - 1). It discounts by log2(rank +
+    1), and its ideal is made of all judged documents. MRR is the reciprocal rank of the first
+    relevant document, 0 below rank 10; recall divides by all relevant documents. Relevant: grade
+    above 0.
 
     Raises:
         MissingExtraError: ir_measures is not installed.

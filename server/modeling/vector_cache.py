@@ -34,8 +34,8 @@ def cached_vectors(
     """Vectors of ``texts``, float32 (texts, dim); one file for each 2,048 of them in ``cache``.
 
     A file is named by a hash of the encoder's content, the length texts are truncated to, the
-    prompt, the precision and every text, so it is found again only for the same encoder and texts,
-    not for another of the same space; one that cannot be read is written anew.
+    prompt, the precision and every text. So it is used again only for the same encoder and texts,
+    not for another encoder of the same space. One that cannot be read is written anew.
 
     Args:
         encoder: the frozen encoder.

@@ -23,9 +23,8 @@ class Identity(NamedTuple):
     Attributes:
         name: the augmenter's.
         version: what its author calls its ``version``; ``"1"`` where nothing does.
-        params: its fields as JSON, in which a file or folder that it requires is the SHA-256 of
-            its content: a model that is trained on is another model, and one that was moved is the
-            same.
+        params: its fields as JSON, in which a file or folder that it requires is the SHA-256 of its
+            content. So a model that is trained further is another one, and a moved one is the same.
     """
 
     name: str

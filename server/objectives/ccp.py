@@ -87,9 +87,9 @@ class CcpConfig(Settings):
 class Ccp(Objective[Neighbours]):
     """Contrastive context prediction, in turn with masked language modelling.
 
-    Two departures from the paper: sentences of an anchor's document are never its negatives, for
-    they are about the same matter; and the paper trains the first token's state and evaluates
-    means, while here the encoder ships with its pooling, so that is trained.
+    Two departures from the paper. Sentences of an anchor's document are never its negatives, for
+    they are about the same matter. The paper trains the first token's state and evaluates means;
+    here the encoder ships with its pooling, so that is trained.
     """
 
     name: ClassVar[str] = "ccp"

@@ -82,9 +82,9 @@ def ccp_loss(
     averaged over the positives i of an anchor c, then over the anchors that have any.
     ("Unsupervised Context Aware Sentence Representation Pretraining for Multi-lingual Dense
     Retrieval", contrastive context prediction with a language-specific memory bank.) The paper's
-    total is an unnormalised double sum in which c = i is not ruled out: its scale grows with the
-    square of the batch, so here are means, without c = i; and its denominator sums over all k != c,
-    where here an anchor's other positives are none of its negatives N.
+    total is an unnormalised double sum in which c = i is not ruled out. Its scale grows with the
+    square of the batch, so here are means, without c = i. Its denominator sums over all k != c;
+    here an anchor's other positives are none of its negatives N.
 
     Args:
         vectors: float (n, dim), centres and contexts alike; every row is an anchor.

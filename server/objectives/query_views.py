@@ -36,9 +36,9 @@ class QueryViews:
         scheme: one of :data:`SCHEMES`.
         light: augmenters of the light views.
         heavy: augmenters of the heavy ones.
-        slots: each view draws one of its kind's augmenters (``"drawn"``), or the first view of a
-            kind is made by the first of them and the second by the second (``"fixed"``, as in the
-            report, which has a paraphraser, a back-translation, word order and style).
+        slots: ``"drawn"``: each view draws one of its kind's augmenters. ``"fixed"``: the first
+            view of a kind is made by the first of them and the second by the second, as in the
+            report, which has a paraphraser, a back-translation, word order and style.
 
     Raises:
         InvalidInputError: ``fixed``, and there are not two augmenters of each kind.

@@ -41,9 +41,9 @@ class Diagnosis:
         geometry: of the vectors.
         relations: what is known of their partners and languages, by name: ``alignment`` (mean
             squared distance of partners; says nothing alone), ``partner_recall@10`` (share of the
-            texts whose partner is among the ten nearest partners of its language; falling while
-            the loss falls, it shows a leak) and ``lang_probe`` (share that lies nearest to its own
-            language's centroid).
+            texts whose partner is among the ten nearest partners of its language) and
+            ``lang_probe`` (share that is nearest to its own language's centroid). A recall that
+            falls while the loss falls shows a leak.
     """
 
     geometry: Geometry

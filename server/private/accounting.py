@@ -41,7 +41,7 @@ def least_honest(neighbours: int, threshold: int) -> int:
     """The fewest honest devices in a sum that a deviating server can learn.
 
     With ``neighbours`` k and ``threshold`` t at most c = 2t - k - 1 of a device's neighbours may
-    collude, and every sum that can be unmasked holds t - c + 1 honest devices.
+    collude. Then every sum that can be unmasked holds t - c + 1 honest devices.
 
     Raises:
         InvalidInputError: no t above k/2 and at most k.

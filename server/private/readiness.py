@@ -1,6 +1,7 @@
-"""Whether a device that says it is ready counts: by its certificate, and by a proof that it holds
-the certified key. The server looks at both; of a device behind a gateway at the certificate, for
-the gateway has seen the proof.
+"""Check that a ready device counts: its certificate, and its proof that it holds the certified key.
+
+The server checks both. Of a device behind a gateway it checks the certificate alone, for the
+gateway has checked the proof.
 """
 
 from __future__ import annotations

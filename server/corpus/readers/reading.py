@@ -63,8 +63,9 @@ def read_all(
 ) -> Iterator[Group]:
     """Yield the groups of stores and raw files, one place after the other.
 
-    Groups of one id count as parts of one thing, and what has no id is named by its line: of
-    several places, each one's number goes before its ids, so that two first lines stay two things.
+    Groups of one id count as parts of one thing, and a group without an id is named by its line.
+    With several places, each place's number is put before its ids, so that two first lines stay two
+    things.
 
     Raises:
         InvalidInputError: as :func:`open_source` and :func:`read_groups` do.

@@ -52,11 +52,12 @@ def read_rows(
 ) -> Iterator[Group]:
     """Yield the pairs, triples or queries of a file, plain, gzip or xz, one in memory at a time.
 
-    JSON Lines (known by the first character, "{") name their fields; without ``columns`` these are
+    JSON Lines (known by the first character, "{") name their fields. Without ``columns`` these are
     ``texts`` (a list), ``text1`` and ``text2``, ``anchor`` and ``positive``, or ``query``,
     ``positive`` and ``negatives`` (a list), and ``text``, ``query`` or ``question`` for queries. A
-    table is separated by tabs; without ``columns`` it has no header and holds the texts alone, but
-    for queries of two columns, which are id and text, and whose first line may be a header.
+    table is separated by tabs. Without ``columns`` it has no header and holds the texts alone.
+    Queries of two columns are the exception: these are id and text, and the first line may be a
+    header.
 
     An empty text is left out, so that a pair with one is a group of one text; a triple without a
     query or positive has no texts at all.

@@ -30,10 +30,10 @@ def list_shards(paths: Sequence[Path | str], on_skipped: OnSkipped | None = None
     """The files that ``paths`` name, absolute, each once.
 
     A path or URL is a file, a pattern (``corpus/*.parquet``, ``s3://bucket/part-*.jsonl.gz``;
-    ``**`` is any number of folders) or a folder, whose JSON Lines and Parquet files are taken, with
-    those of the folders in it; these two come in the order of their names. Names that begin with a
-    dot or an underscore are left out of folders. A text store is one shard; a chain of fsspec
-    (``zip://a.jsonl::s3://...``) is one file.
+    ``**`` is any number of folders) or a folder. Of a folder the JSON Lines and Parquet files are
+    taken, with those of the folders in it. Files of patterns and folders come in the order of their
+    names. Names that begin with a dot or an underscore are left out of folders. A text store is one
+    shard; a chain of fsspec (``zip://a.jsonl::s3://...``) is one file.
 
     Args:
         paths: of files, patterns and folders.

@@ -1,5 +1,7 @@
-"""Documents of a corpus as an index can find them: what has no word is left out, and what is longer
-than the encoder reads is counted, or cut into passages.
+"""Screen a corpus's documents for an index.
+
+A document without a word is left out. One that is longer than the encoder reads is counted, or cut
+into passages.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""Words from a vector: which tokens a text has, its decoder, losses and figures, and how many texts
-have each token.
+"""Words from a vector: which tokens a text has; decoder, losses, figures, document frequencies.
 
 "A Contrastive Pre-training Approach to Learn Discriminative Autoencoder for Dense Retrieval", the
 reconstruction loss.

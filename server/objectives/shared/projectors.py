@@ -36,9 +36,9 @@ class GroupProjector(nn.Module):
     """Self-attention over groups of the features of a pooled vector ("Query-BERT", projector).
 
     The report puts four attention layers with batch norm after the pooling and counts far fewer
-    parameters than the MLP has. Attention over one vector is degenerate (its only weight is 1) and
-    full-width layers would have more parameters; attention over feature groups is the reading
-    under which both hold: (rows, d) as (rows, groups, d / groups), learnt group embeddings, then
+    parameters than the MLP has. Attention over one vector is degenerate (its only weight is 1), and
+    full-width layers would have more parameters. Attention over feature groups is the reading under
+    which both hold. It takes (rows, d) as (rows, groups, d / groups), learnt group embeddings, then
     four times attention, residual, and a batch normalisation of all d features.
 
     Args:

@@ -1,6 +1,4 @@
-"""The page of a privacy officer: what may be said of private rounds, what they cost, and what
-attacks find.
-"""
+"""The privacy officer's page: what private rounds promise, what they cost, what attacks find."""
 
 __all__ = ["EXPERIMENTAL"]
 
