@@ -160,7 +160,7 @@ class Device:
         memory: what is kept between rounds.
         policy: when it may train.
         readings: what the device says of its battery, network and temperature; None: nothing.
-        limits: what it accepts of an offer, whoever makes it.
+        limits: the device's own limits on offers.
         figures: whether the server is told how the training went, see :class:`Contribution`.
         plain: whether it sends changes that the server can read; False: only private rounds
             (:mod:`pocketquery.client.private.participant`) train it.

@@ -14,7 +14,7 @@ and what is in force), ``replaced-key`` (a lost one, which ``public-key`` takes 
 
 For private rounds (experimental) a device was enrolled: ``enrolment`` is the authority's public key
 (64 hexadecimal digits, or a PEM file), ``certificate`` a file with its word for the device's own
-key (``pocketquery enrol``), which lies in ``state``, as does where it is in a round and what rounds
+key (``pocketquery enrol``), which is in ``state``, with its progress in a round and what rounds
 have cost it. What it insists on then, see :class:`pocketquery.client.private.rules.DeviceRules`:
 ``secure`` (``required``, the default, declines every offer of a plain round; ``allowed``),
 ``least``, ``least-noisy``, ``largest-group``, ``neighbours``, ``collusion``, ``rest``, ``privacy``,

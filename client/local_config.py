@@ -145,8 +145,8 @@ class LocalConfig(Settings):
 
     @property
     def hyperparameters(self) -> Hyperparameters:
-        """The scalars of a step, whose one place for what is to be found has the weight of whoever
-        fills it.
+        """The scalars of a step. Opened results and the hybrid teacher share one loss, so its
+        weight is that of the one in use.
         """
         scalars = {name: getattr(self, name) for name in Hyperparameters.__dataclass_fields__}
         scalars["opened_loss_weight"] = self.opened_loss_weight or self.hybrid_loss_weight

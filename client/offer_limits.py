@@ -1,8 +1,9 @@
 """A device's own limits on offers, which no server can loosen.
 
 An offer decides how many queries a change is computed from and how strongly each shows in it: one
-step on one query, unclipped, is that query to whoever has the index (docs/devices.md has the
-figures). These limits keep a change from being about few queries; they do not make it anonymous.
+step on one query, unclipped, reveals that query to anybody who has the index (docs/devices.md has
+the figures). These limits keep a change from being about few queries; they do not make it
+anonymous.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ class TrustedReleases:
         public_key: whose releases and statements to take. None: those of the key that was given
             when the file was made, which stays required.
         replaces: the public key that ``public_key`` takes the place of without that key's word,
-            because it was lost: whoever installs the app says so, and what was in force is
+            because it was lost: the person who installs the app says so, and what was in force is
             forgotten. Where the key was rotated (``pocketquery releases rotate-key``) there is no
             need.
         secret: 32 bytes; by default drawn from the system. A simulation gives its own.

@@ -16,7 +16,7 @@ _LONGEST_SENTENCE = 60  # words; longer ones are tables and formulas more often 
 def query_like_texts(documents: Iterable[Document], seed: int = 0) -> Iterator[str]:
     """Titles, sentences, pairs of neighbouring sentences, and short word spans of documents.
 
-    A span of three to eight words stands in for the keyword queries people type; neighbouring
+    A span of three to eight words takes the place of the keyword queries people type; neighbouring
     sentences for the long descriptions they paste.
 
     Args:

@@ -1,6 +1,6 @@
 """``pocketquery package``: a bundle becomes a Python package that pip installs.
 
-Whoever installs it beside pocketquery has the encoder by its name: ``sdk.load("acme-search")``.
+Where it is installed beside pocketquery, the encoder has its name: ``sdk.load("acme-search")``.
 """
 
 from __future__ import annotations
@@ -107,9 +107,9 @@ def write_package(
     makes a wheel of it.
 
     Args:
-        bundle: what it carries; every file is checked, and a signature goes along. A README.md
-            that lies beside them becomes a part of the package's.
-        output: the folder; one that such a package lies in is replaced.
+        bundle: what it carries; every file is checked, and a signature is packed too. A README.md
+            beside them becomes a part of the package's.
+        output: the folder; one that holds such a package is replaced.
         name: of the package, and under which :func:`sdk.load` finds the bundle.
         version: of the package.
 
@@ -166,7 +166,7 @@ def write_package(
 
 
 def _check_replaced(output: Path, module: str, name: str) -> None:
-    """All that lies in ``output`` is ours, or is made anew by the next build."""
+    """Raise unless all of ``output`` is ours, or is made anew by the next build."""
     if not output.exists() or (output.is_dir() and not any(output.iterdir())):
         return
     project = output / "pyproject.toml"

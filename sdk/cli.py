@@ -3,7 +3,7 @@
 Each package registers its own commands in the group ``pocketquery.commands``: a function that takes
 argparse's sub-parsers, adds its parser and sets ``run``. So this module imports none of them. When
 a command is named only that one is loaded, and for the list of our own none is: their summaries
-stand in ``commands.py``, because loading them would load torch.
+are in ``commands.py``, because loading them would load torch.
 """
 
 from __future__ import annotations

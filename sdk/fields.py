@@ -1,8 +1,8 @@
 """Typed access to the fields of a JSON object that came from elsewhere.
 
 Each getter returns the value in the type its name says or raises CorruptArtifactError with the
-file, the field's path, what was found and what was expected. Whoever wrote the file may have meant
-harm: parsing takes time and memory in proportion to its size, which the caller bounds.
+file, the field's path, what was found and what was expected. The file's author may mean harm:
+parsing takes time and memory in proportion to its size, which the caller bounds.
 """
 
 from __future__ import annotations

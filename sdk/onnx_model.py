@@ -1,6 +1,6 @@
 """Open an ONNX model from elsewhere only if the file holds all of its data.
 
-A tensor may say that its values lie in another file; onnxruntime would then read whatever file of
+A tensor may say that its values are in another file; onnxruntime would then read whatever file of
 the device is named there, outside the bundle's hashes, or an address of the process's memory. No
 option of a session forbids it, so the model is looked through first. Protocol buffers are fields of
 a number, a type and a length, so only the messages that lead to a tensor are opened and the weights

@@ -1,9 +1,9 @@
 """Files in a folder that came from elsewhere: plain ones only, and written only under one name.
 
-A name in the folder may be a link, or a pipe that whoever reads it waits on for ever. Reading
-follows a link to a plain file (a cache that keeps files by their hash lays folders out so), and
-writing does not: what it leads to, or what another name of the same file stands for, is not ours.
-And who may read what is made: nobody but its owner, where that holds of what it is made of.
+A name in the folder may be a link, or a pipe that a reader waits on for ever. Reading follows a
+link to a plain file (a cache that keeps files by their hash lays folders out so), and writing does
+not: what it leads to, or what another name of the same file stands for, is not ours. And who may
+read what is made: nobody but its owner, where that holds of what it is made of.
 """
 
 from __future__ import annotations

@@ -190,7 +190,7 @@ class SqliteKind:
         return CorruptArtifactError(f"{path} is damaged or not {self.name}{detail}; {self.mend}")
 
     def explain(self, error: sqlite3.Error | UnicodeDecodeError, path: Path) -> ArtifactError:
-        """What SQLite's ``error`` means for whoever opened ``path``."""
+        """What SQLite's ``error`` means for the caller that opened ``path``."""
         code = error_code(error)
         # A text that is not valid UTF-8 comes without a code, as does what a caller did wrong.
         undecodable = code is None and not isinstance(error, _MISUSE_ERRORS)

@@ -6,7 +6,7 @@ one entrance, for Flower (transport.py) and for a gateway (client/gateway/privat
 command ``pocketquery enrol`` is in enrol_command.py. The server computes with the same functions.
 
     rules                    what a device insists on, whatever the server says
-    participant, state_file  where it stands in a round, on disk before a reply leaves
+    participant, state_file  its progress in a round, on disk before a reply is sent
     stages                   what it computes in each stage
     ledger                   what rounds have cost its user
     messages, replies        the bodies, down and up; binding: what all devices of a group agree on

@@ -2,9 +2,9 @@
 
 Each device adds a mask of its own and, for each neighbour, one that the neighbour subtracts (or the
 other way round: the lower position adds). In the sum over all devices the pairwise masks cancel
-exactly, since integers modulo 2**16 or 2**32 do; a single masked vector is uniform to whoever lacks
-one of its keys. The graph of neighbours is that of Bell et al., CCS 2020 (ePrint 2020/704), section
-3.2: places on a ring in random order, each joined to the nearest on both sides.
+exactly, since integers modulo 2**16 or 2**32 do; a single masked vector is uniform to anybody who
+lacks one of its keys. The graph of neighbours is that of Bell et al., CCS 2020 (ePrint 2020/704),
+section 3.2: places on a ring in random order, each joined to the nearest on both sides.
 """
 
 from __future__ import annotations

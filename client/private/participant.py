@@ -90,7 +90,7 @@ class Participant:
         certificate: the authority's word for it.
         authority: Ed25519 public key of the enrolment authority, pinned.
         rules: what the device insists on.
-        state: where it stands in a round.
+        state: its progress in a round.
         ledger: what rounds cost.
         clock: Unix seconds.
         draw_secret: 32 random bytes for a binding's digest. A simulation gives its own, so that a

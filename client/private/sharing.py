@@ -60,7 +60,7 @@ def join(shares: Mapping[int, bytes], threshold: int) -> bytes:
 
     Args:
         shares: by x, from 1; the ``threshold`` of the lowest x are used. A wrong one among them
-            gives a wrong secret, which only whoever knows something of the secret can notice.
+            gives a wrong secret, which only a caller who knows something of the secret can notice.
         threshold: that of :func:`split`.
 
     Raises:

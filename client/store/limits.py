@@ -26,7 +26,7 @@ class StoreLimits:
 
 @dataclass(frozen=True)
 class GivenLimits:
-    """Those of the limits that whoever opens a store sets; None: as the file says."""
+    """The limits that a caller sets when it opens a store; None: as the file says."""
 
     rows: int | None = None
     bytes: int | None = None

@@ -69,8 +69,7 @@ class QueryStore:
     ) -> QueryStore:
         """Open the store at ``path``, or make an empty one there, without consent.
 
-        A limit that is given is kept in the file, for whoever opens it after this; one that is not
-        is what it was set to last.
+        A limit that is given is kept in the file and holds until it is set anew.
 
         Args:
             path: the file; its folder must exist.

@@ -1,7 +1,7 @@
 """Cut a query into units that can be moved or dropped: words, or characters without spaces.
 
 In scripts without spaces (Chinese, Japanese, Thai, Lao, Burmese, Khmer) a unit is a character with
-its marks; elsewhere it is what stands between spaces. Both can stand in one text.
+its marks; elsewhere it is what is between spaces. Both can occur in one text.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class WordPieceVocabulary:
         return Draft(retained, file, tokenizer.pieces, tokenizer.unknown_id)
 
     def _spelled(self, piece: str) -> list[str]:
-        """The single-character pieces that spell ``piece`` where it stands in a word."""
+        """The single-character pieces that spell ``piece`` where it occurs in a word."""
         prefix: str = self._document["model"]["continuing_subword_prefix"]
         if prefix and piece.startswith(prefix) and len(piece) > len(prefix):
             return [prefix + character for character in piece[len(prefix) :]]

@@ -36,7 +36,7 @@ def quantize(
 
     Args:
         model: the float graph, smoothed or not.
-        options: the recipe; its ``smoothing_alpha`` is not looked at here.
+        options: the recipe; its ``smoothing_alpha`` is not used here.
         excluded: names of MatMuls that stay in float.
     """
     # optimum's ORTQuantizer makes this same call but between files and with a configuration file

@@ -3,8 +3,8 @@
 ``text`` string (1,) to ``sentence_embedding`` float32 (1, dimension) and ``input_ids`` int64
 (1, length). It needs the operators of onnxruntime-extensions, which an app registers with its
 session. The file repeats the encoder's weights, so that it is all an app has to carry; what it is
-stands in its metadata. Its ids are the device's own tokenizer's for what was measured
-(`agreement.py`), and the manifest says how many of which.
+is in its metadata. Its ids are the device's own tokenizer's for what was measured (`agreement.py`),
+and the manifest says how many of which.
 """
 
 from __future__ import annotations

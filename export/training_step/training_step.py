@@ -1,8 +1,8 @@
 """``train_step.onnx``: one step of local training as a plain ONNX graph for stock onnxruntime.
 
 Built from the student and the adapter of its bundle, held to torch by the parity gate, and written
-into the bundle. What its inputs and outputs are stands in ARCHITECTURE.md; what trains and where
-it starts, in the graph's own metadata.
+into the bundle. ARCHITECTURE.md says what its inputs and outputs are; what trains and where it
+starts, in the graph's own metadata.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def bundles() -> Mapping[str, Path]:
 def installed_bundle(name: Path | str) -> Path | str | None:
     """Where the bundle installed as ``name`` is; None where there is none, or that can be no name.
 
-    A name never means what is in the working folder: whoever may write there, as to a folder of
+    A name never means what is in the working folder: anybody who may write there, as to a folder of
     downloads, would choose the encoder. A path has a separator, or is no installed bundle's name.
     """
     if name == DEFAULT:

@@ -3,8 +3,8 @@
 A release proves who made it, not that it is the one to use now: an old one, replayed, is as well
 signed as the newest (a *rollback attack*, in the words of The Update Framework). So a registry that
 signs also says which release is in force, with a number that grows (``statement.py``). Devices get
-a *lineage*: the statements that changed the keys, in order, and the newest one, so that whoever was
-offline for long can follow from the key it knows to the one that signs today.
+a *lineage*: the statements that changed the keys, in order, and the newest one. So a device that
+was offline for long can follow from the key it knows to the one that signs today.
 """
 
 from __future__ import annotations

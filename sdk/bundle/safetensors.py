@@ -96,7 +96,7 @@ def parse_whole(
     Args:
         data: the whole file.
         source: how to call it in an error.
-        copy: False gives arrays that lie in ``data``: read-only, maybe not aligned.
+        copy: False gives views into ``data``: read-only, maybe not aligned.
     """
     text, body = _split(data, source)
     parts = _apart(text, source)

@@ -26,11 +26,11 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at.
+    """The result of one check.
 
     Attributes:
         area: "machine", "packages", "extras", "environment", "bundles", "index" or "state".
-        name: what was looked at.
+        name: what was checked.
         state: how it is.
         found: in a line, with figures and their units.
         remedy: what to do; empty where nothing is to be done.

@@ -157,7 +157,7 @@ def check_folder(folder: Path, name: str, *, private: bool = False) -> Finding:
     """Whether files can be written, renamed and locked in ``folder``; nothing is left there.
 
     Args:
-        folder: which; where it is not there yet, the nearest folder above is looked at.
+        folder: which; where it is not there yet, the nearest folder above is checked.
         name: how to call it.
         private: whether it holds what only its owner should read.
 

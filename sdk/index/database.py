@@ -4,10 +4,10 @@ The rollback journal (SQLite's default) is kept on purpose: the index stays one 
 copied, also to a read-only place, and a commit is the one moment at which anything changes. A
 writer keeps its pages in memory until then (``cache_spill``), so readers wait for the commit alone.
 
-A build puts another file in this one's place. Whoever has the old one open must not mix it with
-files of the new folder: every transaction, once it holds its lock, looks whether its file is still
-the one at the path and else begins anew on that one; and the build holds the old file while it
-moves the folders (:func:`held`), so that what was looked up stays so.
+A build puts another file in this one's place. A reader of the old file must not mix it with files
+of the new folder. So every transaction, once it holds its lock, checks that its file is still the
+one at the path, and else begins anew on that one. The build holds the old file while it moves the
+folders (:func:`held`), so that the answer stays true.
 """
 
 from __future__ import annotations

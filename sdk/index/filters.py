@@ -79,7 +79,7 @@ def matching_rows(
         connection: on one state.
         condition: the filter.
         count: of the index's rows.
-        among: only these are looked at, the others are False; None for all.
+        among: only these are checked, the others are False; None for all.
     """
     sql, parameters = f"SELECT row FROM documents WHERE ({condition.sql})", condition.parameters
     if among is not None:

@@ -4,10 +4,10 @@
 ("generation") that was sealed last: when the index was built, and when a writer closed it. Opening
 compares sizes and headers, so a large index opens at once; :func:`verify_index` reads everything.
 
-Sealing calls what is there good, so it must not be reached with damage: whoever begins to write
-into a sealed index compares the hashes first and then marks it as being written
-(:func:`begin_writing`); what such a mark is found on, left by a writer that was killed, is read
-whole before more is written. Without the mark no other generation than the sealed one is right.
+Sealing calls what is there good, so it must not be reached with damage. A writer of a sealed index
+compares the hashes first and then marks it as being written (:func:`begin_writing`). An index with
+such a mark, left by a writer that was killed, is read whole before more is written. Without the
+mark no other generation than the sealed one is right.
 
 A publisher may sign the sealed state, see :mod:`pocketquery.sdk.index.signature`.
 """

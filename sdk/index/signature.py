@@ -2,10 +2,10 @@
 
 ``signature`` is Ed25519 over the exact bytes of ``index.json``, which holds the SHA-256 of every
 file as it was sealed. It is made when an index is built with a key. To check it, all files must be
-read and hashed, which takes a second or more a gigabyte; so only whoever passes a key pays for it.
-An index that a signed delta was applied to keeps the delta's description and signature in their
-place: ``delta.json`` names the hash of the contents, which is compared with what is read, row by
-row; how SQLite finds a row, its index of ids among it, is checked by SQLite itself.
+read and hashed, which takes a second or more a gigabyte; so only a caller that passes a key pays
+for it. An index that a signed delta was applied to keeps the delta's description and signature in
+their place. ``delta.json`` names the hash of the contents, which is compared with what is read, row
+by row. SQLite itself checks how it finds a row, its index of ids among it.
 A change on the device (add, delete, compact) rewrites ``index.json``: what was changed here is this
 device's own, no longer the publisher's, and is refused where a key is given.
 """

@@ -1,8 +1,9 @@
 """Which encoder makes the vectors of documents: the bundle itself, or a teacher.
 
-The bundle needs nothing but the base install. A teacher finds more and needs torch; whoever can
-open one registers a function ``teacher`` in the entry-point group ``pocketquery.document_encoders``
-that takes an :class:`EncoderSource` and gives a :class:`DocumentEncoder`.
+The bundle needs nothing but the base install. A teacher finds more and needs torch. A package that
+can open one registers a function ``teacher`` in the entry-point group
+``pocketquery.document_encoders`` that takes an :class:`EncoderSource` and gives a
+:class:`DocumentEncoder`.
 """
 
 from __future__ import annotations

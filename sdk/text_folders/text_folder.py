@@ -2,8 +2,8 @@
 
 Plain text, Markdown, reStructuredText and HTML. A passage is some paragraphs of one section, as
 long as an encoder reads; its title is the file's with the section's heading. A heading above other
-headings, with no text of its own, stands in their titles, and one with nothing below it is a
-passage. What cannot be read is named, never passed over in silence.
+headings, with no text of its own, is in their titles, and one with nothing below it is a passage.
+What cannot be read is named, never passed over in silence.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _whole_title(title: str, headings: tuple[str, ...]) -> str:
 
 
 def _contains(title: str, heading: str) -> bool:
-    """Whether ``heading`` stands in ``title``, word for word."""
+    """Whether ``title`` contains ``heading``, word for word."""
     title_words, words = (re.findall(r"\w+", text.casefold()) for text in (title, heading))
     return f" {' '.join(words)} " in f" {' '.join(title_words)} "
 

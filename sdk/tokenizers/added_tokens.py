@@ -1,4 +1,4 @@
-"""Literals such as "[SEP]" that a tokenizer maps to an id wherever they stand in a text.
+"""Literals such as "[SEP]" that a tokenizer maps to an id wherever they occur in a text.
 
 The rules are those of `tokenizers`' added vocabulary: the leftmost longest literal wins, and each
 token says whether it must stand alone and whether it swallows the white space beside it.

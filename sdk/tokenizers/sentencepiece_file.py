@@ -50,7 +50,7 @@ class SentencePieceFile(NamedTuple):
         types: NORMAL and so on, of each.
         is_unigram: whether texts are cut by the pieces' probabilities (else by merges, BPE).
         model: the fields that were checked and no others: what the library may be given.
-        messages: each piece as it stands in the file.
+        messages: each piece as it is in the file.
         rest: the file without its pieces.
     """
 
@@ -118,7 +118,7 @@ def _parsed(data: bytes) -> SentencePieceFile:
 
 
 def _only(content: bytes, known: set[int], name: str) -> tuple[bytes, dict[int, int | bytes]]:
-    """The ``known`` fields of a message, as they stand in it and by tag; of each the last counts.
+    """The ``known`` fields of a message, as they are in it and by tag; of each the last counts.
     Those of newer releases fall away."""
     fields, values = [], dict[int, int | bytes]()
     numbers = {tag >> 3 for tag in known}

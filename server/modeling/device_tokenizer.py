@@ -2,9 +2,9 @@
 
 sentencepiece and the fast tokenizer of one and the same model differ: on cuts that are equally
 likely ("000" as 0|00 or 00|0), on what NFKC does to letters with marks (half-width katakana, Hangul
-jamo), on pieces that a user defined. So whoever takes part in what a device computes, a student in
-training, evaluation, calibration and export, is given the device's ids. A teacher keeps those of
-its own tokenizer: its vectors are what other libraries compute of the same folder.
+jamo), on pieces that a user defined. So all that takes part in what a device computes, a student in
+training, evaluation, calibration and export, gets the device's ids. A teacher keeps those of its
+own tokenizer: its vectors are what other libraries compute of the same folder.
 
 Our WordPiece gives the ids of the fast tokenizer, and its tokenizers stay as they are.
 """
@@ -87,8 +87,8 @@ class DeviceTokenizer:
             return_tensors: ``"pt"`` for tensors, which need ``padding``; lists unless given.
             return_attention_mask: 1 for ids, 0 for padding.
             return_special_tokens_mask: 1 for special tokens and padding.
-            return_token_type_ids: not looked at; there is one type.
-            verbose: not looked at; nothing is printed.
+            return_token_type_ids: not used; there is one type.
+            verbose: not used; nothing is printed.
         """
         before, after = (
             (self._reader.before, self._reader.after) if add_special_tokens else ([], [])

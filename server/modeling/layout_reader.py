@@ -81,7 +81,7 @@ def read_layout(folder: Path, pooling: str | None = None) -> Layout:
 
     Args:
         folder: of a model.
-        pooling: instead of the folder's own, which is then not looked at.
+        pooling: instead of the folder's own, which is then not read.
 
     Raises:
         UnknownModelError: something that this class does not reproduce, or code of the folder's

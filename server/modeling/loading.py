@@ -104,7 +104,7 @@ def longest_text(place: Path, layout: Layout, backbone: Backbone) -> int:
 
 
 def _check_files(folder: Path, place: Path) -> None:
-    """What stands in the way before any library reads the folder."""
+    """Refuse what no library should read, before one reads the folder."""
     if not (place / _CONFIG).is_file():
         raise UnknownModelError(
             f"{folder} has no {(place / _CONFIG).relative_to(folder)}; expected config.json, "

@@ -11,7 +11,7 @@ METRIC_NAMES = {"ndcg@10": "nDCG@10", "mrr@10": "MRR@10"}
 """Metrics as people write them, where that is not their name."""
 
 NO_PLOTS = '<p>For the plots: <code>pip install "pocketquery[demo]"</code></p>'
-"""What stands in a plot's place where matplotlib is not installed."""
+"""The text in a plot's place where matplotlib is not installed."""
 
 _STYLE = """
 :root { color-scheme: light; --line: #d5d9de; --soft: #5b6570; }

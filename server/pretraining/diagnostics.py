@@ -62,7 +62,7 @@ def diagnose(
     Args:
         encoder: put into evaluation mode; the caller puts it back.
         held_out: two texts or more; a thousand or two give stable figures.
-        parts: looked at through their objectives' ``project`` as well.
+        parts: measured through their objectives' ``project`` as well.
 
     Returns:
         ``"h"`` for the pooled vectors, ``"z:<objective>"`` for projected ones.

@@ -18,7 +18,7 @@ _MOST_SHARE = 0.1
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Texts that are looked at on the way, best some that are not trained on.
+    """Texts that are measured during a run, best some that are not trained on.
 
     Attributes:
         texts: n of them.

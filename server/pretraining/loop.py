@@ -88,7 +88,7 @@ def pretrain(
         run: folder of ``checkpoint.pt`` and ``log.jsonl``; None keeps nothing. Languages with too
             few texts for a batch are named in the log and on stderr.
         held_out: texts on which the geometry is diagnosed, every ``config.diagnose_every`` steps
-            (when the losses' gradient norms are looked at, too, where there are several).
+            (when the losses' gradient norms are measured, too, where there are several).
         processes: this process among those that train together.
         show_progress_bar: loss and time left on stderr.
         on_step: called after each step with the number of steps done and the step's loss.

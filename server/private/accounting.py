@@ -9,8 +9,8 @@ Each device adds discrete Gaussian noise before masking: rho-zCDP, turned into (
 the Renyi accountant.
 
 Adversaries: H, a server that follows the protocol and keeps what it sees; M, one that deviates and
-may see sums in which only ``least_honest`` honest devices' noise is certain; R, whoever gets the
-releases, against whom epsilon is that against H.
+may see sums in which only ``least_honest`` honest devices' noise is certain; R, anybody who gets
+the releases, against whom epsilon is that against H.
 """
 
 from __future__ import annotations

@@ -132,7 +132,7 @@ class Round(Protocol):
         """
 
     def show(self, *, declined: int, failed: int) -> None:
-        """Tell whoever watches where the round stands, and how many are not ready."""
+        """Show the round's progress, and how many devices are not ready."""
 
 
 class PrivateStages:
@@ -337,8 +337,8 @@ class PrivateStages:
 class _Shares:
     """Whether the shares that came give every sum.
 
-    That is looked at after every twentieth part of a group's replies: it takes a look at each pair
-    of neighbours. Where a share was wrong, all that come are waited for.
+    That is checked after every twentieth part of a group's replies: a check reads each pair of
+    neighbours. Where a share was wrong, all that come are waited for.
 
     Attributes:
         results: of the groups, from when they were first unmasked.

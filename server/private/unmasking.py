@@ -3,7 +3,7 @@
 Of each survivor the self seed is restored, of each device that is gone its mask key of the round;
 both are known by what the device published of them when it dealt its shares. Who lied is named by
 what the commitments to shares prove (client/private/commitments.py), and by nothing else. A share
-that is proven wrong is left out; every other one counts, whoever revealed it.
+that is proven wrong is left out; every other one counts, no matter who revealed it.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ def roles_of(speakers: Sequence[str]) -> list[str]:
     """Every turn's role, "user" or "agent".
 
     Names such as "user", "U", "customer" or "agent", "system", "S", "assistant" say the role. In a
-    session with any other name (nicks of a chat) whoever speaks first asks and is the user, and
+    session with any other name (nicks of a chat) the first speaker asks and is the user, and
     everybody else is an agent; the names themselves are not kept.
     """
     known = [KNOWN_ROLES.get(speaker.strip().lower()) for speaker in speakers]

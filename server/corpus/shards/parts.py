@@ -70,7 +70,7 @@ def open_parts(
 ) -> Iterator[list[ShardPart]]:
     """Yield the parts of ``shards``, those of an earlier run kept as far as they still hold.
 
-    They lie in ``.<name>.parts`` beside ``output``, and are removed on leaving without an error,
+    They are in ``.<name>.parts`` beside ``output``, and are removed on leaving without an error,
     where nobody has published them. One process at a time works on them.
 
     Args:

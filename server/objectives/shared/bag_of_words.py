@@ -129,7 +129,7 @@ def rare_recall(
         present: bool (n, vocabulary).
         counts: document frequencies, int64 (vocabulary,).
         rarest: tokens of a text that are looked for (all it has, where it has fewer).
-        among: predictions that are looked at.
+        among: predictions that are compared.
 
     Returns:
         Scalar in [0, 1]; texts without tokens do not count.
@@ -157,10 +157,10 @@ def document_frequency(
         tokenizer: its special tokens are not counted.
         vocabulary: rows of the encoder's table, at least the tokenizer's.
         max_length: tokens of a text, specials included.
-        most: texts that are looked at, evenly spread over a larger corpus.
+        most: texts that are counted, evenly spread over a larger corpus.
 
     Returns:
-        int64 (vocabulary,) and the number of texts looked at.
+        int64 (vocabulary,) and the number of texts counted.
 
     Raises:
         CorpusError: the source is empty.

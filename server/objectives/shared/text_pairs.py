@@ -61,8 +61,8 @@ def session_turns(group: Group, user_role: str = "") -> list[SessionTurn]:
     Args:
         group: with roles.
         user_role: who is the user; by default a role that is called so ("user", "U", "customer"),
-            or else whoever speaks first, as the one who asks in a help channel does. Everyone
-            else is the agent.
+            or else the first speaker, who is the one who asks in a help channel. Everyone else is
+            the agent.
     """
     users = _users(group.roles, user_role)
     spoken = [

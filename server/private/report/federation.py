@@ -67,7 +67,7 @@ class Federation:
         charges: rows of the server's privacy ledger.
         devices: that may take part at all; None where nobody said.
         participations: how many devices took part how often in the season in force, where the
-            devices' own ledgers lie in the folder, as a simulation's do; else None.
+            devices' own ledgers are in the folder, as a simulation's are; else None.
         attacks: result of benchmarks/privacy_attacks.py; None where there is none.
         rules: what a device insists on by default.
     """
