@@ -128,6 +128,6 @@ class GraphEditor:
 
 
 def _keep(items: Any, predicate: Callable[[Any], bool]) -> None:
-    wanted_items = [item for item in items if predicate(item)]
+    retained = [item for item in items if predicate(item)]
     del items[:]
-    items.extend(wanted_items)
+    items.extend(retained)

@@ -64,8 +64,8 @@ def _checked_half(name: str, value: NDArray[Any]) -> NDArray[np.float16]:
 
 def _checked_float(name: str, value: NDArray[Any], source: str) -> NDArray[np.float32]:
     if value.dtype != np.float16 or not np.isfinite(value).all():
-        found = f"{value.dtype}" if value.dtype != np.float16 else "NaN or infinity"
+        held = f"{value.dtype}" if value.dtype != np.float16 else "NaN or infinity"
         raise CorruptArtifactError(
-            f"{source}: adapter tensor {name!r} holds {found}, expected finite float16"
+            f"{source}: adapter tensor {name!r} holds {held}, expected finite float16"
         )
     return value.astype(np.float32)

@@ -216,9 +216,9 @@ def apply_delta(
         try:
             for documents, codes in _merged(source, changes):
                 builder.add_rows(documents, codes)
-            if (found := builder.contents_sha256()) != manifest.new.sha256:
+            if (actual := builder.contents_sha256()) != manifest.new.sha256:
                 raise ArtifactError(
-                    f"{delta} leads to contents of the SHA-256 {found} here, expected "
+                    f"{delta} leads to contents of the SHA-256 {actual} here, expected "
                     f"{manifest.new.sha256}; {index} is as it was. Fetch the whole index"
                 )
         except BaseException:
@@ -272,18 +272,19 @@ def _digests(source: IndexState) -> Iterator[tuple[StoredTexts, bytes]]:
 def _is_there(source: IndexState, manifest: DeltaManifest, delta: Path) -> bool:
     """Whether the index holds the new contents; it must hold the old ones else."""
     try:
-        found = source.contents()
+        contents = source.contents()
     except InvalidInputError as error:
         raise ArtifactError(
             f"{source.folder} was changed on this device: documents of it were deleted. Expected "
             f"the index that {delta} was made from; fetch the whole index"
         ) from error
-    if found == manifest.new:
+    if contents == manifest.new:
         return True
-    if found != manifest.old:
+    if contents != manifest.old:
         raise ArtifactError(
-            f"{source.folder} has {found.documents} documents, contents {found.sha256}; {delta} "
-            f"was made from an index of {manifest.old.documents}, contents {manifest.old.sha256}. "
+            f"{source.folder} has {contents.documents} documents, contents {contents.sha256}; "
+            f"{delta} was made from an index of {manifest.old.documents}, contents "
+            f"{manifest.old.sha256}. "
             "Fetch the delta that was made from this one, or the whole index"
         )
     return False

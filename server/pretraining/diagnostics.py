@@ -164,16 +164,16 @@ class Watch:
         """
         if not self.patience or self.in_a_row < self.patience:
             return
-        found = f"{self.in_a_row} diagnoses in a row, the last after step {step}, are alarming"
+        finding = f"{self.in_a_row} diagnoses in a row, the last after step {step}, are alarming"
         if not self._collapsed:
             raise ArtifactError(
-                f"an objective says that it cannot learn: {found} ({self._last}). Where views are "
-                "identical, a fifth of the texts and more come out of an augmenter as they went "
-                "in: take others (pocketquery augment shows what each does to your texts)"
+                f"an objective says that it cannot learn: {finding} ({self._last}). Where views "
+                "are identical, a fifth of the texts and more come out of an augmenter as they "
+                "went in: take others (pocketquery augment shows what each does to your texts)"
             )
         raise ArtifactError(
-            f"the vectors have collapsed: {found} ({self._last}); expected std_ratio from 0.3 and "
-            "eff_rank from about a tenth of the width (or of the texts, where they are fewer). "
+            f"the vectors have collapsed: {finding} ({self._last}); expected std_ratio from 0.3 "
+            "and eff_rank from about a tenth of the width (or of the texts, where they are fewer). "
             "Look at the temperature, the learning rate and what keeps this objective from "
             "collapsing (negatives, stop-gradient, normalisation)"
         )

@@ -171,7 +171,7 @@ def _run(options: PretrainOptions) -> int:
         show_progress_bar=True,
     )
     if processes.first:
-        _print(report, json_wanted=options.json)
+        _print(report, prints_json=options.json)
     processes.leave()
     return 0
 
@@ -191,8 +191,8 @@ def _load_heads(init: str, parts: Sequence[Part]) -> str:
     return misfit and f"masked language modelling starts with a new head: {misfit}"
 
 
-def _print(report: TrainingReport, *, json_wanted: bool) -> None:
-    if json_wanted:
+def _print(report: TrainingReport, *, prints_json: bool) -> None:
+    if prints_json:
         print(json.dumps(as_json(report)))
         return
     print(f"model     {report.path}  ({report.parameters / 1e6:.1f} M parameters)")

@@ -92,8 +92,8 @@ def read_vector_table(
                     batch[name].to_pylist() for name in ("id", "text", "metadata")
                 )
                 vectors = batch["vector"].flatten().to_numpy(zero_copy_only=False)
-                found_rows = zip(ids, texts, map(json.loads, metadata), strict=True)
-                yield [Document(*row) for row in found_rows], vectors.reshape(len(ids), -1)
+                entries = zip(ids, texts, map(json.loads, metadata), strict=True)
+                yield [Document(*row) for row in entries], vectors.reshape(len(ids), -1)
     except (pyarrow.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
         raise CorruptArtifactError(
             f"{path} is not a part of an encoded corpus in space {space_id} ({error}); encode it "
