@@ -1,7 +1,7 @@
 """When a device may train: idle, charging, on an unmetered network, cool, with enough queries.
 
-A condition on something that nobody could read is not met, unless the policy lists it as one that
-may be unknown: a phone that cannot tell whether it is charging is not drained on a guess.
+A condition on an unknown reading is not met, unless the policy lists it as one that may be unknown.
+A phone that cannot tell whether it is charging is not drained on a guess.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What a device keeps between rounds: its secret, and its state after the last round.
 
-The secret makes a round's nonce and seed: who asks the same device twice in one round, because a
-reply was lost or a server was killed, gets the same update under the same nonce, which counts once.
-The nonce tells nobody which device it is, and two rounds' nonces cannot be linked without the
+The secret makes a round's nonce and seed. A server that asks the same device twice in one round,
+because a reply was lost or it was killed, gets the same update under the same nonce. That counts
+once. The nonce tells nobody which device it is, and two rounds' nonces cannot be linked without the
 secret, which never leaves the device.
 
 What a round left was made of the user's queries. So it carries the epoch of the store that held

@@ -1,9 +1,9 @@
 """Which releases this device trusts: whose signatures it requires, and what is in force.
 
 One small file, shared by whatever uses releases on the device, the Flower client and the app. What
-it holds only grows: a device that once required signatures keeps requiring them, and a release that
-was replaced is not taken again, unless its registry's signed statement says that a rollback is
-meant (see :mod:`pocketquery.sdk.bundle.lineage`). An app searches with what it is told to:
+it holds only grows. A device that once required signatures keeps requiring them. A release that was
+replaced is not taken again, unless its registry's signed statement says that a rollback is meant
+(see :mod:`pocketquery.sdk.bundle.lineage`). An app searches with what it is told to:
 
     trusted = TrustedReleases("state/trusted-releases.sqlite", public_key="publisher.pub.pem")
     trusted.follow(lineage, manifest=encoder.manifest)       # bytes from the registry

@@ -3,10 +3,10 @@
 One safetensors file: the change of the shared tensors (clipped, 8 bits) and a header in the
 metadata. Nothing else about the user: no query, no loss, no time, no name.
 
-Rounding to 8 bits loses a little each round; the device keeps what was lost and adds it to its
-next change, so that over the rounds nothing is lost ("error feedback", Seide et al., "1-Bit
-Stochastic Gradient Descent", section 3.1). What clipping cut off is not kept: it would pile up and
-undo the bound.
+Rounding to 8 bits loses a little each round. The device keeps what was lost and adds it to its next
+change, so that over the rounds nothing is lost ("error feedback", Seide et al., "1-Bit Stochastic
+Gradient Descent", section 3.1). What clipping cut off is not kept: it would pile up and undo the
+bound.
 """
 
 from __future__ import annotations

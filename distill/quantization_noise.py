@@ -4,8 +4,8 @@ Jacob et al., "Quantization and Training of Neural Networks for Efficient Intege
 Inference", section 3: forwards every weight and activation is rounded to the integers of the file,
 backwards the rounding is taken for the identity. The integers are those of export/quantization/:
 weights with 7 bits for each output channel, tables with 7 bits as a whole, activations with 8 bits
-for each text, after the smoothing, whose factors come from the batch at hand, so that a run has no
-state beside its weights.
+for each text. Smoothing comes first; its factors are those of the batch at hand, so that a run has
+no state beside its weights.
 """
 
 from __future__ import annotations

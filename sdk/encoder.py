@@ -2,9 +2,9 @@
 
 Arguments and results follow sentence-transformers' ``SentenceTransformer.encode``.
 
-Its adapter can be swapped while other threads encode. What a call encodes with is one object, which
-a swap replaces by one assignment and a call takes once: so each call sees the old adapter or the
-new one, without a lock on its way, and the old session goes when the last call with it is over.
+Its adapter can be swapped while other threads encode. A call encodes with one object, which it
+takes once and a swap replaces by one assignment. So each call sees the old adapter or the new one,
+without a lock. The old session is freed when the last call with it is over.
 """
 
 from __future__ import annotations

@@ -5,10 +5,11 @@
     if found.verdict.accepted:
         encoder.swap_adapter(found.adapter)
 
-Pseudo-queries are cut from the index's own documents; its hybrid ranking of each teaches the dense
-one through the bundle's training step, typing noise on top; documents, their vectors and the space
-stay as they are. What comes out is an adapter, as a federated round makes one. On a device nothing
-leaves it; on a server the adapter ships like a release, with the index it was made for.
+Pseudo-queries are cut from the index's own documents. The index's hybrid ranking of each teaches
+the dense one through the bundle's training step, with typing noise on top. Documents, their vectors
+and the space stay as they are. What comes out is an adapter, as a federated round makes one. On a
+device nothing leaves it; on a server the adapter ships like a release, with the index it was made
+for.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Pseudo-queries: what a user might type to find a document, cut from the document itself.
 
 A title is one, and so is a stretch of a sentence, 4 to 14 words long. They share their words with
-the document, which favours rankings by words: good enough to teach with, since what is taught is a
-ranking of all documents and not the source alone, and to be kept in mind when they judge.
+the document, which favours rankings by words. That is good enough to teach with, since a ranking of
+all documents is taught and not the source alone. Keep it in mind when they judge.
 """
 
 from __future__ import annotations

@@ -14,9 +14,9 @@ neighbour blamed, for an honest neighbour reveals what has the hash of its recei
 neighbour have an honest dealer blamed: it would need a second share with the hash of the first.
 
 A commitment hides its share without a salt. A share is uniform among nearly 2**256 values, also for
-who knows the t - 1 shares that a secret withstands; of such a value a hash tells only who guesses
-it (SHA-256 taken as a random function). All shares together give their dealer's secret, of which
-a hash or a public key is known to the server anyway.
+somebody who knows the t - 1 shares that a secret withstands. A hash of such a value helps only
+somebody who guesses the value (SHA-256 taken as a random function). All shares together give their
+dealer's secret, of which a hash or a public key is known to the server anyway.
 
 Sixteen bytes bind, for what counts is a second share with the hash of a given one: 2**128 hashes. A
 dealer that looks for any two with one hash, 2**64, has only itself blamed by whoever reveals the

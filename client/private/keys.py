@@ -3,7 +3,7 @@
 A device is known to others by an X25519 key (RFC 7748) that an *enrolment authority* certified with
 an Ed25519 signature; the authority is not the server. Whatever two devices share is derived from
 the agreement of their keys by HKDF-SHA-256 (RFC 5869) under a label that names the round's binding
-and both keys, so nothing of one round, pair or direction is of use in another.
+and both keys. So nothing of one round, pair or direction is of use in another.
 
 Everything that is random on a device in a round derives from one *round secret*: the same question
 gets the same bytes, no key encrypts two plaintexts, and erasing the secret erases the round.

@@ -1,9 +1,9 @@
 """Figures of an encoder's query vectors that show a collapse or a drift, and limits that end a run.
 
 A loss cannot tell: it is lowest where everything has collapsed into one point. Two figures are
-needed because each misses what the other sees: the spread (``std_ratio``) stays near 1 while
-vectors fall into a few dimensions, and the effective rank stays high while they shrink into one
-point. The third, the drift from the shipped encoder, sees a space that rotates away from the index.
+needed because each misses what the other sees. The spread (``std_ratio``) stays near 1 while
+vectors fall into a few dimensions. The effective rank stays high while they shrink into one point.
+The third, the drift from the shipped encoder, sees a space that rotates away from the index.
 
 A device has a handful of queries on a few topics, so the figures are low where nothing is wrong.
 They are therefore compared with the shipped encoder's for the same queries, not with limits for

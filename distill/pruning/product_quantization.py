@@ -2,9 +2,9 @@
 
 Jégou, Douze and Schmid, "Product Quantization for Nearest Neighbor Search" (2011), section II: a
 row is cut into sub-vectors, and each becomes the number of the nearest of 256 centroids of its
-place. Half of a light encoder is its vocabulary table, and what a rare word means stands nowhere
-else: at the same size, all words in a byte for eight dimensions find far more than a sixth of the
-words in a byte for each (research/LOG.md has the figures).
+place. Half of a light encoder is its vocabulary table, and what a rare word means is nowhere else.
+At the same size, all words in a byte for eight dimensions find far more than a sixth of the words
+in a byte for each (research/LOG.md has the figures).
 
 Only while a student learns is the table kept as codes, so that the centroids learn too. It is saved
 in full, which every other reader understands, and product_codes.py finds the codes again.

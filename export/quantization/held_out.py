@@ -1,9 +1,9 @@
 """Split texts into those that calibrate and those held out for the published figures.
 
 Held out are the queries of the gate and the calibration texts that are not run; where those are
-too few, a fifth of the calibration texts. To them come texts of random pieces of the vocabulary,
-in every script that it spells: a log of queries in one language, or of ten, says nothing about
-the rest, and these wake what it does not.
+too few, a fifth of the calibration texts. Texts of random pieces of the vocabulary are added, in
+every script that it spells. A log of queries in one language, or in ten, says nothing about the
+rest; these texts use the pieces that it does not.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """The ranking gate: int8 may ship only if it ranks the user's documents as float does.
 
-A cosine near 1 says little about rankings, so the gate looks at what a user sees: the overlap of
-the ten best documents, and nDCG@10 where judgements exist, of the int8 encoder against the float
-student, over the teacher's document vectors. Means over queries that calibration has seen hide
-what happens to the one it has not, so every text that was held out of calibration must also keep
-a least cosine to float. Where the gate fails, MatMuls go back to float, the most harmful first,
-until it passes. Every step is kept for the manifest.
+A cosine near 1 says little about rankings, so the gate measures what a user sees. It compares the
+int8 encoder with the float student over the teacher's document vectors: the overlap of the ten best
+documents, and nDCG@10 where judgements exist. Means over queries that calibration has seen hide
+what happens to the one it has not, so every text that was held out of calibration must also keep a
+least cosine to float. Where the gate fails, MatMuls go back to float, the most harmful first, until
+it passes. Every step is kept for the manifest.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ collapse. There are no running statistics, so nothing of a batch travels.
 
 A departure from BYOL, whose heads have ReLU: here it is GELU. A wide head takes ReLU of a hundred
 thousand numbers a step, some of them within rounding of its kink, where the gradient is 0 in one
-runtime and 1 in another; 20 steps on the device and in torch then differ by 1e-2 instead of 1e-6,
+runtime and 1 in another. 20 steps on the device and in torch then differ by 1e-2 instead of 1e-6,
 and no gate could tell that from a mistake.
 """
 

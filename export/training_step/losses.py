@@ -1,11 +1,11 @@
 """The objectives of a local training step: pure functions of tensors that return a scalar.
 
 ``index_byol`` is BYOL's scheme (an online network that predicts what a slowly moving target sees,
-no negatives) with the device's own frozen index in the projector's place: two views agree where
-they rank the same documents alike, so there is nothing to rotate and nothing to collapse.
-``byol`` is the scheme with projector and predictor: "Bootstrap Your Own Latent", section 3.1, and
-with four views the directional form of "Directional Self-supervised Learning for Heavy Image
-Augmentations"; the server's pretraining shares it.
+no negatives) with the device's own frozen index in the projector's place. Two views agree where
+they rank the same documents alike, so there is nothing to rotate and nothing to collapse. ``byol``
+is the scheme with projector and predictor: "Bootstrap Your Own Latent", section 3.1, and with four
+views the directional form of "Directional Self-supervised Learning for Heavy Image Augmentations";
+the server's pretraining shares it.
 """
 
 from __future__ import annotations

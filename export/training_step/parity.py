@@ -1,10 +1,10 @@
 """The parity gate: a training step ships only if it agrees with the torch step.
 
 Twenty steps of both from one start, on batches of two shapes. Adam divides by the gradient's size,
-so rounding of a gradient that is nearly zero grows to whole steps; the agreement is judged over all
-tensors of one kind together, while every loss and every number must be finite by itself. In the
-first step gradients are exactly zero, all of them or those of the low-rank factors: that is where a
-lost epsilon divides zero by zero.
+so rounding of a gradient that is nearly zero grows to whole steps. So the agreement is judged over
+all tensors of one kind together. Every loss and every number must be finite by itself. In the first
+step gradients are exactly zero, all of them or those of the low-rank factors: that is where a lost
+epsilon divides zero by zero.
 """
 
 from __future__ import annotations

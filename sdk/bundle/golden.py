@@ -1,8 +1,8 @@
 """``golden.json``: texts with the ids and the vectors the exporter got for them.
 
-Replaying them tells whether this machine computes what the exporting one did: the tokenizer to the
-id, the encoder to the rounding of its processor (int8 kernels with and without VNNI saturate and
-round a little differently).
+Replaying them tells whether this machine computes what the exporting one did. The tokenizer must
+agree to the id, the encoder to the rounding of its processor: int8 kernels with and without VNNI
+saturate and round a little differently.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Zips without compression, read strictly.
 
 A bundle's zip is a row of plain files behind one another with a directory at the end, so that a
-file can be as large in memory as it is on disk and no larger. What a zip may do beyond that is
-refused before a file is read: compression (a megabyte that unpacks to gigabytes), encryption, names
-outside the folder or twice, entries that lie over one another, spans and 64-bit records, a
+file can be as large in memory as it is on disk and no larger. Everything else that a zip may do is
+refused before a file is read. That is compression (a megabyte that unpacks to gigabytes),
+encryption, names outside the folder or twice, entries that overlap, spans and 64-bit records, and a
 directory too large to be a bundle's. Nothing is guessed: the directory must end where the file
 does, and each file must lie where both of its headers say.
 

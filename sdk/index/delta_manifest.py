@@ -1,9 +1,8 @@
 """``delta.json``: the contents of an index that a delta starts from, and those it leads to.
 
-It is the description of a delta, signed where the delta is, and it stays beside an index that the
-delta was applied to, with its signature: what the publisher signed is the hash of the contents (see
-:mod:`pocketquery.sdk.index.contents`), which the device's files have though their bytes may be
-others.
+It describes a delta, and is signed where the delta is. With its signature it stays beside an index
+that the delta was applied to. The publisher signed the hash of the contents (see
+:mod:`pocketquery.sdk.index.contents`), which the device's files have though their bytes may differ.
 """
 
 from __future__ import annotations

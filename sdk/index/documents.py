@@ -2,7 +2,7 @@
 
 A document's row number is its vector's. Deleting removes id, metadata and text at once (the pages
 are overwritten with zeros, see :mod:`pocketquery.sdk.index.database`) and leaves the row number in
-``tombstones``; the vector and the postings of that row go when the index is compacted.
+``tombstones``. The vector and the postings of that row are deleted when the index is compacted.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """An index's rows: segments in the database, vectors beside it, one state at a time.
 
 Every add makes segments, runs of rows whose vectors, postings and documents came together. The
-database says how many rows there are and in which file their vectors lie, so its commit is the one
-moment at which an index changes; vector rows beyond are ignored, and overwritten by the next add.
+database says how many rows there are and which file has their vectors, so its commit is the one
+moment at which an index changes. Vector rows beyond are ignored, and overwritten by the next add.
 """
 
 from __future__ import annotations

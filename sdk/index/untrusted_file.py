@@ -1,8 +1,8 @@
 """Check an index's SQLite file from elsewhere before it is queried.
 
 A file can do more than hold wrong rows. A view or an expression in its schema is code that runs
-inside a query; a journal beside it is written into it when it is opened, and can name any file,
-which SQLite then deletes; a ``-wal`` file is read in its place. So the bytes of its header and what
+inside a query. A journal beside it is written into it when it is opened, and can name any file,
+which SQLite then deletes. A ``-wal`` file is read in its place. So the bytes of its header and what
 is beside it come first, then the schema, which must be the one we write, to the letter; and every
 connection has the limits of :func:`harden`.
 """

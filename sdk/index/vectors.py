@@ -1,8 +1,8 @@
 """Searching an index's vectors exactly, where they are mapped.
 
 A search multiplies the codes of :mod:`pocketquery.sdk.index.vector_file` by the query in 7 bits, in
-integers; then the best ``_RESCORED`` are scored again with the query in float32, which removes the
-query's share of the rounding: recall@10 rises from .987 to .994 and the scores are true to about
+integers. Then the best ``_RESCORED`` are scored again with the query in float32, which removes the
+query's share of the rounding. Recall@10 rises from .987 to .994 and the scores are true to about
 0.003. A row without a vector is never a result.
 """
 

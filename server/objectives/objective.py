@@ -1,8 +1,8 @@
 """The interface between objectives and the pretraining loop.
 
-The mathematics of an objective is a pure function of tensors in its own file; around it stands one
-:class:`Objective`, which draws examples, collates them, and holds what is trained beside the
-encoder: heads, target networks, memory banks. It is an ``nn.Module``, so that a checkpoint of its
+The mathematics of an objective is a pure function of tensors in its own file. One
+:class:`Objective` draws its examples, collates them, and holds what is trained beside the encoder:
+heads, target networks, memory banks. It is an ``nn.Module``, so that a checkpoint of its
 ``state_dict`` is a checkpoint of all of that.
 """
 

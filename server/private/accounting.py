@@ -2,8 +2,8 @@
 
 What is protected is everything one device contributes within a season: its clipped changes,
 replaced by zero in every round it took part in. Composition runs over the participations that a
-device's own ledger allows, never over a sampling probability: who takes part in a round is decided
-by the server, by charging habits and by time zones, so no amplification by sampling is claimed.
+device's own ledger allows, never over a sampling probability. The server, charging habits and time
+zones decide who takes part in a round, so no amplification by sampling is claimed.
 
 Each device adds discrete Gaussian noise before masking: rho-zCDP, turned into (epsilon, delta) by
 the Renyi accountant.

@@ -1,7 +1,7 @@
 """The server's privacy budget: a season declared beforehand, a row a round, and a hard stop.
 
 A round is charged in the transaction that opens the stage in which devices send their masked
-changes, and nothing gives a charge back: a round that was killed, skipped or rejected stays in the
+changes. Nothing gives a charge back: a round that was killed, skipped or rejected stays in the
 ledger. Epsilon is never stored; it is computed from the rows each time, so that no kill and no edit
 of a number can make it smaller than what was sent.
 
