@@ -20,6 +20,7 @@ from typing import Any, NoReturn
 
 from pocketquery.client.local_config import LocalConfig
 from pocketquery.client.update import LAST_ROUND
+from pocketquery.client.wire_format import WireFormat
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
 from pocketquery.sdk.fields import Fields
 from pocketquery.sdk.files import sha256_bytes
@@ -29,9 +30,8 @@ __all__ = ["LARGEST_OFFER", "SHA256", "Offer", "UnusableOfferError"]
 LARGEST_OFFER = 1 << 20
 SHA256 = re.compile("[0-9a-f]{64}")
 
-_FORMAT = "pocketquery-offer"
-_VERSION = "1"
 _SOURCE = "the offer"
+_FORMAT = WireFormat("pocketquery-offer", _SOURCE, "server and device")
 
 
 class UnusableOfferError(InvalidInputError):
@@ -125,8 +125,7 @@ class Offer:
     def to_dict(self) -> dict[str, Any]:
         """The encoding as JSON values, for a message that has more in it."""
         return {
-            "format": _FORMAT,
-            "version": _VERSION,
+            **_FORMAT.labels,
             "round": self.round,
             "release": self.release_sha256,
             "clip_norm": self.clip_norm,
@@ -141,12 +140,7 @@ class Offer:
     def of_fields(cls, fields: Fields) -> Offer:
         """The offer whose :meth:`to_dict` is in ``fields``. Raises as :meth:`from_bytes`."""
         values = dict(fields.items())
-        if (values.get("format"), values.get("version")) != (_FORMAT, _VERSION):
-            raise CorruptArtifactError(
-                f"{_SOURCE}: found format {values.get('format')!r:.80}, version "
-                f"{values.get('version')!r:.80}; expected {_FORMAT!r}, version {_VERSION!r}. "
-                "Upgrade the older of server and device"
-            )
+        _FORMAT.check(values)
         offer = cls(
             round=fields.integer("round", 0, LAST_ROUND),
             clip_norm=_number(values, "clip_norm"),

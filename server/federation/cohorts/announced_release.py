@@ -6,14 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pocketquery.client.wire_format import WireFormat
 from pocketquery.sdk.bundle.safetensors import parse_whole, serialize
 from pocketquery.sdk.errors import CorruptArtifactError
 
 __all__ = ["AnnouncedRelease"]
 
-_FORMAT = "pocketquery-announced-release"
-_VERSION = "1"
-_SOURCE = "the announced release"
+_FORMAT = WireFormat("pocketquery-announced-release", "the announced release")
 _PARTS = ("release", "lineage", "left_release")
 
 
@@ -35,7 +34,7 @@ class AnnouncedRelease:
     def to_bytes(self) -> bytes:
         """One safetensors file."""
         tensors = {name: np.frombuffer(getattr(self, name), np.uint8) for name in _PARTS}
-        return serialize(tensors, {"format": _FORMAT, "version": _VERSION})
+        return serialize(tensors, _FORMAT.labels)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> AnnouncedRelease:
@@ -44,13 +43,10 @@ class AnnouncedRelease:
         Raises:
             CorruptArtifactError: it is something else.
         """
-        tensors, metadata = parse_whole(data, _SOURCE)
-        if (metadata.get("format"), metadata.get("version")) != (_FORMAT, _VERSION) or (
-            tensors.keys() != set(_PARTS)
-        ):
+        tensors, metadata = parse_whole(data, _FORMAT.source)
+        _FORMAT.check(metadata)
+        if tensors.keys() != set(_PARTS):
             raise CorruptArtifactError(
-                f"{_SOURCE}: found format {metadata.get('format')!r:.80}, version "
-                f"{metadata.get('version')!r:.80}; expected {_FORMAT!r}, version {_VERSION!r}. "
-                "Upgrade the older of server and gateway"
+                f"{_FORMAT.source}: found {sorted(tensors)}, expected {sorted(_PARTS)}"
             )
         return cls(*(tensors[name].tobytes() for name in _PARTS))

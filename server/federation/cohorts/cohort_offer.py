@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from pocketquery.client.offer import LARGEST_OFFER, Offer
+from pocketquery.client.wire_format import WireFormat
 from pocketquery.sdk.bundle.lineage import parse_lineage
-from pocketquery.sdk.bundle.safetensors import parse_whole, serialize
 from pocketquery.sdk.bundle.statement import Target
 from pocketquery.sdk.errors import ArtifactError, CorruptArtifactError, InvalidInputError
-from pocketquery.sdk.fields import Fields
 from pocketquery.sdk.files import sha256_bytes
 from pocketquery.sdk.validation import check_fields, number, whole
 from pocketquery.server.federation.cohorts.cohort_sum import settings_digest, shares
@@ -29,9 +28,7 @@ __all__ = ["CohortOffer", "cohort_offers", "left_by", "seconds_to_answer"]
 _RETURN_SHARE = 0.1  # of the deadline, left for the way back
 _MOST_RETURN = 60.0
 
-_FORMAT = "pocketquery-cohort-offer"
-_VERSION = "1"
-_SOURCE = "the server's offer"
+_FORMAT = WireFormat("pocketquery-cohort-offer", "the server's offer")
 
 
 @dataclass(frozen=True)
@@ -122,8 +119,7 @@ class CohortOffer:
         }
         files = {"release": self.offer.release, "left_release": self.left_release}
         tensors = {name: np.frombuffer(data, np.uint8) for name, data in files.items()}
-        metadata = {"format": _FORMAT, "version": _VERSION, "body": json.dumps(body)}
-        return serialize(tensors, metadata)
+        return _FORMAT.serialize(tensors, json.dumps(body))
 
     def _named_bases(self) -> dict[str, str]:
         """As JSON has them."""
@@ -137,15 +133,7 @@ class CohortOffer:
             CorruptArtifactError: it is something else.
             InvalidInputError: a setting is out of its range.
         """
-        tensors, metadata = parse_whole(data, _SOURCE)
-        if (metadata.get("format"), metadata.get("version")) != (_FORMAT, _VERSION):
-            raise CorruptArtifactError(
-                f"{_SOURCE}: found format {metadata.get('format')!r:.80}, version "
-                f"{metadata.get('version')!r:.80}; expected {_FORMAT!r}, version {_VERSION!r}. "
-                "Upgrade the older of server and gateway"
-            )
-        body = metadata.get("body", "").encode()
-        fields = Fields.of_json(body, _SOURCE, most_bytes=LARGEST_OFFER)
+        tensors, fields = _FORMAT.parse(data, most_bytes=LARGEST_OFFER)
         values = dict(fields.items())
         offer = Offer.of_fields(fields.child("offer"))
         try:
@@ -163,7 +151,7 @@ class CohortOffer:
         except InvalidInputError:
             raise
         except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
-            raise CorruptArtifactError(f"{_SOURCE} cannot be read: {error!s:.200}") from error
+            raise CorruptArtifactError(f"{_FORMAT.source}: {error!s:.200}") from error
 
 
 def left_by(lineage: bytes) -> Target | None:

@@ -21,9 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pocketquery.client.figures import LARGEST_FIGURE
-from pocketquery.sdk.bundle.safetensors import parse_whole, serialize
+from pocketquery.client.wire_format import WireFormat
 from pocketquery.sdk.errors import CorruptArtifactError
-from pocketquery.sdk.fields import Fields
 from pocketquery.sdk.files import sha256_bytes
 from pocketquery.server.federation.rounds.open_round import OpenRound
 from pocketquery.server.federation.rounds.running_sum import RunningSum
@@ -32,9 +31,7 @@ from pocketquery.server.federation.rounds.validation import Reason
 
 __all__ = ["CohortSum", "settings_digest", "shares"]
 
-_FORMAT = "pocketquery-cohort-sum"
-_VERSION = "1"
-_SOURCE = "cohort sum"
+_FORMAT = WireFormat("pocketquery-cohort-sum", "cohort sum")
 _MOST_REPLIES = 10**9
 
 
@@ -120,8 +117,7 @@ class CohortSum:
         tensors = {str(number): one.totals for number, one in sorted(self.shards.items())}
         if not tensors:  # a file of this format holds a tensor
             tensors = {"none": np.zeros(0, np.int64)}
-        metadata = {"format": _FORMAT, "version": _VERSION}
-        return serialize(tensors, metadata | {"body": json.dumps(body, sort_keys=True)})
+        return _FORMAT.serialize(tensors, json.dumps(body, sort_keys=True))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> CohortSum:
@@ -131,13 +127,7 @@ class CohortSum:
         Raises:
             CorruptArtifactError: not what :meth:`to_bytes` writes.
         """
-        tensors, metadata = parse_whole(data, _SOURCE)
-        if (metadata.get("format"), metadata.get("version")) != (_FORMAT, _VERSION):
-            raise CorruptArtifactError(
-                f"{_SOURCE}: found format {metadata.get('format')!r:.80}, version "
-                f"{metadata.get('version')!r:.80}; expected {_FORMAT!r}, version {_VERSION!r}"
-            )
-        fields = Fields.of_json(metadata.get("body", "").encode(), _SOURCE, most_bytes=1 << 20)
+        tensors, fields = _FORMAT.parse(data)
         try:
             values = dict(fields.items())
             shards = {
@@ -161,9 +151,11 @@ class CohortSum:
                 staleness=_count(values.get("staleness", 0)),
             )
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-            raise CorruptArtifactError(f"{_SOURCE}: {error!s:.200}") from error
+            raise CorruptArtifactError(f"{_FORMAT.source}: {error!s:.200}") from error
         if made.to_bytes() != data:  # one way to write it, so that equal sums are equal bytes
-            raise CorruptArtifactError(f"{_SOURCE}: written in another way than this release does")
+            raise CorruptArtifactError(
+                f"{_FORMAT.source}: written in another way than this release does"
+            )
         return made
 
 

@@ -17,18 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pocketquery.client.private.messages import Stage
-from pocketquery.sdk.bundle.safetensors import parse_whole, serialize
+from pocketquery.client.wire_format import WireFormat
 from pocketquery.sdk.errors import CorruptArtifactError
-from pocketquery.sdk.fields import Fields
 from pocketquery.sdk.files import sha256_bytes
 
 __all__ = ["MOST_SEATS", "StageBundle"]
 
 MOST_SEATS = 1 << 32
 
-_FORMAT = "pocketquery-stage-bundle"
-_VERSION = "1"
-_SOURCE = "stage bundle"
+_FORMAT = WireFormat("pocketquery-stage-bundle", "stage bundle")
 _LARGEST_HEADER = 64 << 20
 _MOST_SECONDS = 1e9
 
@@ -70,8 +67,7 @@ class StageBundle:
             "seats": [[seat, len(self.bodies[seat])] for seat in seats],
         }
         bodies = np.frombuffer(b"".join(self.bodies[seat] for seat in seats), np.uint8)
-        metadata = {"format": _FORMAT, "version": _VERSION, "body": json.dumps(body)}
-        return serialize({"bodies": bodies}, metadata)
+        return _FORMAT.serialize({"bodies": bodies}, json.dumps(body))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> StageBundle:
@@ -80,16 +76,7 @@ class StageBundle:
         Raises:
             CorruptArtifactError: not what :meth:`to_bytes` writes.
         """
-        tensors, metadata = parse_whole(data, _SOURCE)
-        if (metadata.get("format"), metadata.get("version")) != (_FORMAT, _VERSION):
-            raise CorruptArtifactError(
-                f"{_SOURCE}: found format {metadata.get('format')!r:.80}, version "
-                f"{metadata.get('version')!r:.80}; expected {_FORMAT!r}, version {_VERSION!r}. "
-                "Upgrade the older of server and gateway"
-            )
-        fields = Fields.of_json(
-            metadata.get("body", "").encode(), _SOURCE, most_bytes=_LARGEST_HEADER
-        )
+        tensors, fields = _FORMAT.parse(data, most_bytes=_LARGEST_HEADER)
         try:
             seconds, gone = dict(fields.items())["seconds"], fields.sequence("gone")
             if type(seconds) not in (int, float) or not 0 <= seconds <= _MOST_SECONDS:
@@ -105,7 +92,7 @@ class StageBundle:
                 gone=tuple(gone),
             )
         except (KeyError, TypeError, ValueError) as error:
-            raise CorruptArtifactError(f"{_SOURCE}: {error!s:.200}") from error
+            raise CorruptArtifactError(f"{_FORMAT.source}: {error!s:.200}") from error
 
 
 def _bodies(tensors: Mapping[str, NDArray[Any]], seats: Sequence[Any]) -> dict[int, bytes]:
