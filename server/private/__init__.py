@@ -4,7 +4,7 @@ The room knows no journal, no Flower app and no gateway; it is entered through t
 
 - A round asks stages.py: :class:`~pocketquery.server.private.stages.PrivateStages` begins a round
   within its budget and drives the five stages; what it needs of the open round is its protocol
-  ``Round``, which orchestration/private_round.py fulfils. tables.py and budget.py are the rows
+  ``Round``, which orchestration/private_collector.py fulfils. tables.py and budget.py are the rows
   that the journal keeps of it.
 - A device asks nothing of the server. What it receives and answers is in client/private.
 - The command ``pocketquery privacy`` (federation/privacy_command.py) asks plan.py for a plan, and

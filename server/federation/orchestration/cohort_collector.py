@@ -13,11 +13,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from pocketquery.client.offer import Offer
 from pocketquery.sdk.errors import CorruptArtifactError
-from pocketquery.sdk.validation import check_count
 from pocketquery.server.federation.cohorts.cohort_offer import cohort_offers
 from pocketquery.server.federation.cohorts.cohort_sum import CohortSum
 from pocketquery.server.federation.cohorts.records import CohortReply
@@ -34,38 +33,28 @@ __all__ = ["CohortCollector"]
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True)
 class CohortCollector:
     """Asks gateways and merges their sums; a
     :class:`~pocketquery.server.federation.rounds.parts.Collector`.
 
-    Args:
+    Attributes:
         exchange: how gateways are asked.
         journal: what is known of the rounds.
         clock: for deadlines.
         gateways: how many must be connected before a round begins.
         show: told of every change of the running round's report.
-
-    Raises:
-        InvalidInputError: ``gateways`` is no number from 1.
     """
 
-    def __init__(
-        self,
-        exchange: Exchange,
-        journal: Journal,
-        clock: Clock,
-        gateways: int,
-        show: Callable[[RoundReport], None] = lambda report: None,
-    ) -> None:
-        self._gateways = check_count(gateways, "gateways")
-        self._exchange = exchange
-        self._journal = journal
-        self._clock = clock
-        self._show = show
+    exchange: Exchange
+    journal: Journal
+    clock: Clock
+    gateways: int
+    show: Callable[[RoundReport], None] = lambda report: None
 
     def connected(self) -> list[int]:
         """See :class:`Collector`."""
-        return self._exchange.connected(self._gateways)
+        return self.exchange.connected(self.gateways)
 
     def places(self, connected: int, settings: RoundSettings) -> int:
         """As many as the settings ask: how many devices a gateway has, only it knows."""
@@ -80,20 +69,20 @@ class CohortCollector:
         """See :class:`Collector`."""
         before = {nonce.hex() for nonce in opened.nonces}  # in the sums before a kill
         asked = cohort_offers(opened, offer, nodes)
-        self._exchange.ask_cohorts(asked.items(), opened.settings.deadline_seconds)
-        for arrival in self._exchange.cohort_arrivals(self._is_over):
+        self.exchange.ask_cohorts(asked.items(), opened.settings.deadline_seconds)
+        for arrival in self.exchange.cohort_arrivals(self._is_over):
             report = self._take(report, arrival, before)
-            self._show(report)
+            self.show(report)
             if opened.enough(report.accepted):
                 break
         return report
 
     def _is_over(self) -> bool:
         """A buffer of devices waits for ever; gateways answer in time with what is there."""
-        opened = self._journal.open_round
+        opened = self.journal.open_round
         if opened is None:
             return True
-        return opened.elapsed_at(self._clock.now()) > opened.settings.deadline_seconds
+        return opened.elapsed_at(self.clock.now()) > opened.settings.deadline_seconds
 
     def _take(
         self, report: RoundReport, arrival: Arrival[CohortReply], before: set[str]
@@ -105,7 +94,7 @@ class CohortCollector:
             return report if arrival.late else replace(report, failed=report.failed + 1)
         if (known := _known(data, before)) is not None:
             return report.with_cohort(known.count, known)
-        receipt, cohort = self._journal.receive_cohort(data, self._clock.now())
+        receipt, cohort = self.journal.receive_cohort(data, self.clock.now())
         if cohort is None:
             reason = "" if receipt.reason is None else receipt.reason.value
             _log.warning("round %d: a cohort's sum left out, %s: %s", report.round, reason,

@@ -8,6 +8,7 @@ it (``over-selection``); with fewer than ``least-replies`` it is skipped.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from pocketquery.client.offer import Offer
 from pocketquery.server.federation.orchestration.buffer import fill_buffer
@@ -23,10 +24,11 @@ from pocketquery.server.federation.rounds.state import FederationState
 __all__ = ["DeviceCollector"]
 
 
+@dataclass(frozen=True)
 class DeviceCollector:
     """Asks devices; a :class:`~pocketquery.server.federation.rounds.parts.Collector`.
 
-    Args:
+    Attributes:
         exchange: how devices are asked.
         journal: what is known of the rounds.
         clock: for deadlines.
@@ -34,23 +36,15 @@ class DeviceCollector:
         show: told of every change of the running round's report.
     """
 
-    def __init__(
-        self,
-        exchange: Exchange,
-        journal: Journal,
-        clock: Clock,
-        least: int,
-        show: Callable[[RoundReport], None] = lambda report: None,
-    ) -> None:
-        self._exchange = exchange
-        self._journal = journal
-        self._clock = clock
-        self._least = least
-        self._show = show
+    exchange: Exchange
+    journal: Journal
+    clock: Clock
+    least: int
+    show: Callable[[RoundReport], None] = lambda report: None
 
     def connected(self) -> list[int]:
         """See :class:`Collector`."""
-        return self._exchange.connected(self._least)
+        return self.exchange.connected(self.least)
 
     def places(self, connected: int, settings: RoundSettings) -> int:
         """As many as the settings ask, or as are there; a buffer takes as many as it wants."""
@@ -63,19 +57,19 @@ class DeviceCollector:
         self, report: RoundReport, opened: OpenRound, offer: Offer, nodes: Sequence[int]
     ) -> RoundReport:
         """See :class:`Collector`."""
-        replies = Replies(self._journal, self._clock)
+        replies = Replies(self.journal, self.clock)
         if opened.settings.is_buffered:
             return fill_buffer(
-                report, opened, offer, nodes, self._exchange, self._journal, replies, self._show
+                report, opened, offer, nodes, self.exchange, self.journal, replies, self.show
             )
-        self._exchange.ask(offer, nodes, opened.asked, opened.settings.deadline_seconds)
-        for arrival in self._exchange.arrivals(self._is_over):
+        self.exchange.ask(offer, nodes, opened.asked, opened.settings.deadline_seconds)
+        for arrival in self.exchange.arrivals(self._is_over):
             report = replies.take(report, arrival)
-            self._show(report)
+            self.show(report)
             if opened.enough(report.accepted):
                 break
         return report
 
     def _is_over(self) -> bool:
-        opened = self._journal.open_round
-        return opened is None or opened.is_over(self._clock.now())
+        opened = self.journal.open_round
+        return opened is None or opened.is_over(self.clock.now())

@@ -18,14 +18,13 @@ from pocketquery.server.federation.orchestration.exchange import Exchange
 from pocketquery.server.federation.orchestration.journal import Journal
 from pocketquery.server.federation.orchestration.private_collector import PrivateCollector
 from pocketquery.server.federation.orchestration.private_members import DeviceMembers
-from pocketquery.server.federation.orchestration.private_round import PrivateRound
 from pocketquery.server.federation.rounds.federated_round import FederatedRound
 from pocketquery.server.federation.rounds.options import FederationOptions
 from pocketquery.server.federation.rounds.parts import Collector, Publisher
 from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.rounds.state import FederationState
 from pocketquery.server.private.secure_round import Environment
-from pocketquery.server.private.stages import BANNER, PrivateStages
+from pocketquery.server.private.stages import BANNER
 
 __all__ = ["JOURNAL", "finished_rounds", "run_rounds"]
 
@@ -92,9 +91,8 @@ def _collector(
     if options.secure is not None:
         _log.warning("%s", BANNER)
         reach = GatewayMembers(exchange, clock) if options.gateways else DeviceMembers(exchange)
-        opened = PrivateRound(journal, reach, clock, show)
-        stages = PrivateStages(opened, clock, environment or Environment())
-        return PrivateCollector(exchange, opened, stages, options)
+        environment = environment or Environment()
+        return PrivateCollector(exchange, journal, reach, clock, options, environment, show)
     if options.gateways:
         return CohortCollector(exchange, journal, clock, options.gateways, show)
     return DeviceCollector(exchange, journal, clock, options.settings.least_replies, show)

@@ -44,7 +44,7 @@ _OPTIONS: dict[str, Any] = {"rounds": 3, "optimizer": "fedadam", "client-init": 
 _SECURE_MODULES = (
     *MODULES,
     "/private/stages.py",
-    "/orchestration/private_round.py",
+    "/orchestration/private_collector.py",
     "/private/secure_round.py",
     "/private/tables.py",
     "/private/unmasking.py",

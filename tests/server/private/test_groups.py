@@ -15,8 +15,9 @@ from pocketquery.client.private.messages import Stage
 from pocketquery.client.private.noise import rho, sigma
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.federation.orchestration.clock import VirtualClock
-from pocketquery.server.federation.orchestration.private_round import PrivateRound
+from pocketquery.server.federation.orchestration.private_collector import PrivateCollector
 from pocketquery.server.federation.rounds.open_round import OpenRound, open_round
+from pocketquery.server.federation.rounds.options import FederationOptions
 from pocketquery.server.federation.rounds.round import close_round
 from pocketquery.server.private.coordinator import SecureReason, Skipped
 from pocketquery.server.private.secure_round import (
@@ -31,7 +32,7 @@ from pocketquery.server.private.secure_round import (
     receive,
 )
 from pocketquery.server.private.settings import SecureSettings
-from pocketquery.server.private.stages import PrivateStages, charge_of
+from pocketquery.server.private.stages import charge_of
 from pocketquery.server.private.unmasking import Unmasked
 from tests.server.federation.replies import SETTINGS, small_state
 from tests.server.private.ready_devices import NOW, PLAIN, ready_of
@@ -80,10 +81,11 @@ class InMemory:
 def finished(opened: OpenRound, results: dict[int, Unmasked | Skipped]) -> OpenRound:
     """The round at its end, where these came of its groups."""
     journal: Any = InMemory(opened)
-    members: Any = None  # nobody is asked any more
-    clock = VirtualClock()
-    round_ = PrivateRound(journal, members, clock, lambda report: None)
-    PrivateStages(round_, clock, SURROUNDINGS)._finish(results)
+    nobody: Any = None  # is asked any more
+    collector = PrivateCollector(
+        nobody, journal, nobody, VirtualClock(), FederationOptions(), SURROUNDINGS
+    )
+    collector._stages._finish(results)
     found: OpenRound = journal.open_round
     assert found.secure is not None
     assert (found.secure.groups, found.secure.finished) == ({}, True)
