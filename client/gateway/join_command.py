@@ -187,7 +187,7 @@ def _once(
         if not state.is_registered:
             participation.register()
             state.is_registered = True
-        outcome = _turn_within_quota(participation, options)
+        outcome = _turn(participation, options)
     except UnreachableError as error:
         return None, [error]
     except Refused as error:
@@ -210,43 +210,20 @@ def _once(
     return outcome, failures
 
 
-def _turn_within_quota(participation: Participation, options: JoinOptions) -> Outcome:
+def _turn(participation: Participation, options: JoinOptions) -> Outcome:
     from pocketquery.client.gateway.connection import Refused
     from pocketquery.client.gateway.outcome import Outcome
+    from pocketquery.client.private.state_file import StateFile
+    from pocketquery.client.store.file import SECURE
 
+    state = StateFile(Path(options.state) / SECURE)
+    state.drop_over(time.time())  # also of a device that is enrolled no more
     try:
-        return _turn(participation, options)
+        return participation.take_part(lambda: _opened(options), state)
     except Refused as error:
         if error.code != "quota":
             raise
         return Outcome("left out", str(error), round(error.retry_after))
-
-
-def _turn(participation: Participation, options: JoinOptions) -> Outcome:
-    from pocketquery.client.gateway.outcome import Outcome
-    from pocketquery.client.offer import UnusableOfferError
-    from pocketquery.client.private.state_file import StateFile
-    from pocketquery.client.store.file import SECURE
-
-    number, state = participation.private.round, StateFile(Path(options.state) / SECURE)
-    state.drop_over(time.time())  # also of a device that is enrolled no more
-    message = participation.private.next_message()
-    if isinstance(message, Outcome) and message.what == "waiting":
-        return message
-    if isinstance(message, Outcome) and number is not None:
-        state.give_up(number)
-    if not isinstance(message, Outcome):
-        with _opened(options) as (_, participant):
-            assert participant is not None
-            return participation.private.answer(message, participant)
-    try:
-        offered, wait = participation.ask()
-        if offered is None:
-            return Outcome("idle", retry_after=wait)
-        with _opened(options) as (device, participant):
-            return participation.reply(offered, device, participant)
-    except UnusableOfferError as error:
-        return participation.decline(error.round, str(error))
 
 
 def _config(options: JoinOptions) -> dict[str, Any]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import base64
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from pocketquery.client.gateway.connection import Answer, GatewayConnection
 from pocketquery.client.gateway.messages import read_offer_message
 from pocketquery.client.gateway.outcome import Outcome, send
 from pocketquery.client.gateway.private_rounds import (
+    KeptRound,
     PrivateAnswering,
     PrivateRounds,
     StageMessage,
@@ -132,28 +134,38 @@ class Participation:
         path = f"/v1/rounds/{round_}/declined"
         return send(self._connection, path, Outcome("declined", reason))
 
-    def take_part(self, device: Answering, participant: PrivateAnswering | None = None) -> Outcome:
+    def take_part(
+        self,
+        opened: Callable[[], AbstractContextManager[tuple[Answering, PrivateAnswering | None]]],
+        kept: KeptRound | None = None,
+    ) -> Outcome:
         """One turn: answer what is to be answered in a private round that this device is in; in
         none, :meth:`ask`, and where there is an offer, :meth:`reply`. An offer that this device
-        cannot train with is declined. Raises as both."""
+        cannot train with is declined. Raises as both.
+
+        Args:
+            opened: opens the device, and where it is enrolled what takes part in private rounds;
+                called only where there is something for it to do.
+            kept: what the device keeps of a private round.
+        """
         number = self.private.round
-        if participant is not None:
-            participant.drop_over()
         message = self.private.next_message()
         if isinstance(message, StageMessage):
-            assert participant is not None
-            return self.private.answer(message, participant)
+            with opened() as (_, participant):
+                assert participant is not None
+                return self.private.answer(message, participant)
         if message.what == "waiting":
             return message
-        if participant is not None and number is not None:
-            participant.give_up(number)
+        if kept is not None and number is not None:
+            kept.give_up(number)
         try:
             offered, wait = self.ask()
+            if offered is None:
+                return Outcome("idle", retry_after=wait)
+            with opened() as (device, participant):
+                return self.reply(offered, device, participant)
         except UnusableOfferError as error:
             return self.decline(error.round, str(error))
-        if offered is None:
-            return Outcome("idle", retry_after=wait)
-        return self.reply(offered, device, participant)
 
     def is_current(self) -> bool:
         """Whether the gateway says of the release what it said when :meth:`refresh` last looked; a

@@ -17,23 +17,24 @@ from pocketquery.client.offer import Offer
 from pocketquery.client.private.messages import Stage
 from pocketquery.sdk.errors import CorruptArtifactError
 
-__all__ = ["PrivateAnswering", "PrivateRounds", "StageMessage"]
+__all__ = ["KeptRound", "PrivateAnswering", "PrivateRounds", "StageMessage"]
 
 _LATER_STAGES = [int(stage) for stage in Stage if stage is not Stage.OFFER]
 _log = logging.getLogger(__name__)
 
 
-class PrivateAnswering(Protocol):
+class KeptRound(Protocol):
+    """What a device keeps of a private round."""
+
+    def give_up(self, round: int) -> None:
+        """Forget a round that is over at the gateway."""
+
+
+class PrivateAnswering(KeptRound, Protocol):
     """What can take part: a :class:`pocketquery.client.private.participant.Participant`."""
 
     def answer(self, stage: int, body: bytes, offer: Offer | None = None) -> bytes | Declined:
         """The body of the reply to a stage's message."""
-
-    def drop_over(self) -> None:
-        """Forget a round that is over by the device's own clock and store."""
-
-    def give_up(self, round: int) -> None:
-        """Forget a round that is over at the gateway."""
 
 
 @dataclass(frozen=True)

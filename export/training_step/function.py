@@ -13,10 +13,9 @@ import torch
 from pocketquery.export.settings import Objective
 from pocketquery.export.training_step.heads import project
 from pocketquery.export.training_step.losses import (
-    anchor_loss,
     byol_loss,
-    opened_loss,
     ranking_loss,
+    step_losses,
 )
 from pocketquery.export.training_step.model import EncoderShape, TorchTensors, encode
 
@@ -116,17 +115,8 @@ def _losses(
     else:
         projections = _project(online, "projector", views)
         view_loss = byol_loss(project(online, "predictor", projections), targets)
-    anchored = anchor_loss(views[0], inputs["anchor"])
-    opened = opened_loss(
-        views[0],
-        inputs["shown"],
-        inputs["shown_mask"],
-        inputs["opened"],
-        inputs["opened_weight"],
-        temperature,
-    )
-    total = view_loss + inputs["anchor_weight"] * anchored + inputs["opened_loss_weight"] * opened
-    return dict(zip(LOSSES, (total, view_loss, anchored, opened), strict=True)), vectors
+    losses = step_losses(view_loss, views, inputs)
+    return dict(zip(LOSSES, losses, strict=True)), vectors
 
 
 def _by_view(vectors: torch.Tensor, views: int) -> torch.Tensor:

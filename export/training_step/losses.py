@@ -10,11 +10,13 @@ the server's pretraining shares it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 
 from pocketquery.server.objectives.shared.byol import byol_loss
 
-__all__ = ["anchor_loss", "byol_loss", "opened_loss", "ranking_loss"]
+__all__ = ["anchor_loss", "byol_loss", "opened_loss", "ranking_loss", "step_losses"]
 
 _PADDING_SCORE = -1e9  # the score of a result that is padding; -inf would make 0 * inf a NaN
 _LEAST_WEIGHT = 1e-12
@@ -72,3 +74,26 @@ def opened_loss(
     log_probabilities = torch.log_softmax(scores + (1.0 - shown_mask) * _PADDING_SCORE, dim=-1)
     losses = -log_probabilities.gather(1, opened[:, None]).squeeze(1)  # (batch,)
     return (losses * weight).sum() / weight.sum().clamp(min=_LEAST_WEIGHT)
+
+
+def step_losses(
+    view_loss: torch.Tensor, views: torch.Tensor, given: Mapping[str, torch.Tensor]
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """All losses of a step, scalars: the sum that is trained on, then its parts as they are.
+
+    Args:
+        view_loss: how much the views differ.
+        views: float32 (views, batch, dim), unit rows; the first are of the queries as they were.
+        given: batch and weights by the names of the graph's inputs.
+    """
+    anchored = anchor_loss(views[0], given["anchor"])
+    opened = opened_loss(
+        views[0],
+        given["shown"],
+        given["shown_mask"],
+        given["opened"],
+        given["opened_weight"],
+        given["temperature"],
+    )
+    total = view_loss + given["anchor_weight"] * anchored + given["opened_loss_weight"] * opened
+    return total, view_loss, anchored, opened

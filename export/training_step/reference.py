@@ -20,10 +20,9 @@ from pocketquery.distill.adaptation.low_rank import linear_layers
 from pocketquery.export.training_step.function import LOSSES, StepShape
 from pocketquery.export.training_step.heads import project
 from pocketquery.export.training_step.losses import (
-    anchor_loss,
     byol_loss,
-    opened_loss,
     ranking_loss,
+    step_losses,
 )
 from pocketquery.export.training_step.model import student_parameters
 from pocketquery.export.training_step.tensors import StepTensors
@@ -97,19 +96,7 @@ class ReferenceStep:
         else:
             projections = self._online.project(vectors, self._shape.views)
             view_loss = byol_loss(self._online.predict(projections), targets)
-        anchored = anchor_loss(views[0], inputs["anchor"])
-        opened = opened_loss(
-            views[0],
-            inputs["shown"],
-            inputs["shown_mask"],
-            inputs["opened"],
-            inputs["opened_weight"],
-            temperature,
-        )
-        total = (
-            view_loss + inputs["anchor_weight"] * anchored + inputs["opened_loss_weight"] * opened
-        )
-        return total, view_loss, anchored, opened
+        return step_losses(view_loss, views, inputs)
 
     def _adamw(self, scalars: Mapping[str, float]) -> torch.optim.AdamW:
         settings: dict[str, Any] = {

@@ -21,6 +21,7 @@ from pocketquery.client.gateway.private_rounds import PrivateRounds, StageMessag
 from pocketquery.client.offer import Offer
 from pocketquery.client.private.messages import Stage
 from pocketquery.sdk.errors import ArtifactError
+from tests.client.gateway.turns import turn
 
 
 class Gateway(ThreadingHTTPServer):
@@ -80,9 +81,6 @@ class Enrolled:
     def answer(self, stage: int, body: bytes, offer: Offer | None = None) -> bytes | Declined:
         return b"a reply" if body else Declined("there is nothing to answer")
 
-    def drop_over(self) -> None:
-        self.told.append("drop_over")
-
     def give_up(self, round: int) -> None:
         self.told.append(round)
 
@@ -122,7 +120,7 @@ def test_what_it_cannot_take_part_in_is_declined_without_a_training(
 ) -> None:
     url = f"http://127.0.0.1:{gateway.server_port}"
     with GatewayConnection(url, os.urandom(32), attempts=1) as connection:
-        outcome = Participation(connection, tmp_path).take_part(Trained())
+        outcome = turn(Participation(connection, tmp_path), Trained())
     assert outcome.what == "declined"
     assert outcome.detail.startswith(case[1])
     assert gateway.asked == ["GET /v1/offer", "PUT /v1/rounds/7/declined"]
@@ -135,9 +133,9 @@ def test_a_private_round_that_is_over_at_the_gateway_is_given_up(tmp_path: Path)
         with GatewayConnection(url, os.urandom(32), attempts=1) as connection:
             enrolled, participation = Enrolled(), Participation(connection, tmp_path)
             participation.private.round = 6
-            assert participation.take_part(Trained(), enrolled).what == "declined"
+            assert turn(participation, Trained(), enrolled).what == "declined"
             assert participation.private.round is None
-        assert enrolled.told == ["drop_over", 6]
+        assert enrolled.told == [6]
         assert gateway.asked[0] == "GET /v1/rounds/6/secure"
 
 

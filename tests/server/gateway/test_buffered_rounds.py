@@ -21,6 +21,7 @@ from pocketquery.server.federation.orchestration.journal import Journal
 from pocketquery.server.federation.rounds.open_round import open_round
 from pocketquery.server.federation.rounds.round import close_round, receive
 from pocketquery.server.federation.rounds.state import FederationState
+from tests.client.gateway.turns import turn
 from tests.server.federation.small_federation import Files, Parts, opened
 from tests.server.gateway.serve_gateway import Served, serving
 from tests.server.gateway.test_rounds import Devices, through
@@ -52,7 +53,7 @@ class Part(threading.Thread):
         try:
             self.begins.wait()
             while self._times and not self.stopped.wait(0.02):
-                said = self.party.take_part(self)
+                said = turn(self.party, self)
                 assert said.what in ("accepted", "idle"), said
                 self._times -= said.what == "accepted"
         except BaseException as error:

@@ -24,6 +24,7 @@ from pocketquery.sdk.bundle.signature import key_id, public_key_of
 from pocketquery.sdk.encoder import Encoder
 from pocketquery.sdk.files import sha256_bytes
 from pocketquery.server.federation.simulation.enrolment import simulated_environment
+from tests.client.gateway.turns import turn
 from tests.server.federation.small_federation import USERS, Files, Parts, opened
 from tests.server.gateway.serve_gateway import Served, serving
 from tests.server.gateway.test_private_rounds import OPTIONS as PRIVATE
@@ -58,7 +59,7 @@ class Mixed(Devices):
         try:
             while not self._stopped.wait(0.02):
                 for place, one in enumerate(self.parties[1:], 1):
-                    self.outcomes.append(one.take_part(self._parts.devices.device(place)).what)
+                    self.outcomes.append(turn(one, self._parts.devices.device(place)).what)
         except BaseException as error:
             self.error = error
 

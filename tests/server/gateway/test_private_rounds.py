@@ -28,6 +28,7 @@ from pocketquery.server.federation.simulation.enrolment import simulated_environ
 from pocketquery.server.federation.simulation.local_grid import Fault, LocalGrid
 from pocketquery.server.gateway.control_client import Control
 from pocketquery.server.gateway.node import relay
+from tests.client.gateway.turns import turn
 from tests.server.federation.small_federation import USERS, Files, Parts, opened
 from tests.server.gateway.serve_gateway import Served, serving
 from tests.server.gateway.test_rounds import Devices, adapter_of
@@ -87,9 +88,6 @@ class Spied:
         self.sent.setdefault(int(stage), []).append(found)
         return found
 
-    def drop_over(self) -> None:
-        self.participant.drop_over()
-
     def give_up(self, round: int) -> None:
         self.participant.give_up(round)
 
@@ -138,12 +136,12 @@ class PrivateDevices(Devices):
                     if place in self.gone:
                         continue
                     number, device = one.private.round, self._parts.devices.device(place)
-                    outcome = one.take_part(device, self.participant(place))
-                    turn = Turn(place, number if number is not None else -1,
+                    outcome = turn(one, device, self.participant(place))
+                    taken = Turn(place, number if number is not None else -1,
                                 f"{outcome.what} {outcome.detail}".strip())  # fmt: skip
                     if outcome.what not in ("idle", "waiting"):
-                        self.turns.append(turn)
-                        self.after(self, turn)
+                        self.turns.append(taken)
+                        self.after(self, taken)
         except BaseException as error:
             self.error = error
 

@@ -23,6 +23,7 @@ from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.simulation.local_grid import LocalGrid
 from pocketquery.server.gateway.control_client import Control
 from pocketquery.server.gateway.node import announce, answer
+from tests.client.gateway.turns import turn
 from tests.server.federation.small_federation import USERS, Files, Parts, opened
 from tests.server.gateway.serve_gateway import Served, serving
 
@@ -77,7 +78,7 @@ class Devices(threading.Thread):
         try:
             while not self._stopped.wait(0.02):
                 for place, one in enumerate(self.parties):
-                    self.outcomes.append(one.take_part(self._parts.devices.device(place)).what)
+                    self.outcomes.append(turn(one, self._parts.devices.device(place)).what)
         except BaseException as error:
             self.error = error
 
