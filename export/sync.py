@@ -13,8 +13,6 @@ from pocketquery.sdk.slices.source import IndexState
 
 __all__ = ["SyncReport", "document_digest", "in_batches"]
 
-_AT_A_TIME = 1024  # documents
-
 
 @dataclass(frozen=True)
 class SyncReport:
@@ -38,11 +36,11 @@ class SyncReport:
 
 
 def in_batches(
-    source: IndexState, rows: Rows
+    source: IndexState, rows: Rows, at_a_time: int = 1024
 ) -> Iterator[tuple[list[int], list[Document], Floats]]:
     """These rows of an index, with their documents and vectors, some at a time."""
-    for start in range(0, len(rows), _AT_A_TIME):
-        some = rows[start : start + _AT_A_TIME]
+    for start in range(0, len(rows), at_a_time):
+        some = rows[start : start + at_a_time]
         documents, _ = source.read(some)
         yield some.tolist(), documents, source.floats(some)
 

@@ -8,7 +8,7 @@ metadata; texts are not.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -16,12 +16,11 @@ from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
-from pocketquery.sdk.arrays import Floats
+from pocketquery.export.sync import in_batches
 from pocketquery.sdk.bundle.signature import Key
 from pocketquery.sdk.errors import InvalidInputError, MissingExtraError
 from pocketquery.sdk.files import sha256_file
 from pocketquery.sdk.folders import FolderKind, check_replaceable, replace_folder
-from pocketquery.sdk.index.documents import Document
 from pocketquery.sdk.plain_files import is_private
 from pocketquery.sdk.slices.source import IndexState, read_source
 from pocketquery.server.corpus.shards.vector_table import VectorTable
@@ -134,25 +133,18 @@ def _writer(format: VectorFormat) -> Callable[[IndexState, Path], None]:
     return lambda source, folder: _write_faiss(source, folder, faiss)
 
 
-def _batches(source: IndexState) -> Iterator[tuple[list[Document], Floats]]:
-    placed = source.placed()
-    for start in range(0, len(placed), _AT_A_TIME):
-        rows = placed[start : start + _AT_A_TIME]
-        yield source.read(rows)[0], source.floats(rows)
-
-
 def _write_parquet(source: IndexState, folder: Path) -> None:
     info = source.info
     table = VectorTable(info.space_id, info.dimension, texts=False, extra="vectors")
     with table.writer(folder / "vectors.parquet") as writer:
-        for documents, vectors in _batches(source):
+        for _, documents, vectors in in_batches(source, source.placed(), _AT_A_TIME):
             writer.write_batch(table.batch(documents, vectors))
 
 
 def _write_faiss(source: IndexState, folder: Path, faiss: ModuleType) -> None:
     flat = faiss.IndexFlatIP(source.info.dimension)
     with (folder / "documents.jsonl").open("w", encoding="utf-8") as lines:
-        for documents, vectors in _batches(source):
+        for _, documents, vectors in in_batches(source, source.placed(), _AT_A_TIME):
             flat.add(np.ascontiguousarray(vectors))
             for one in documents:
                 fields = {"id": one.id, "metadata": dict(one.metadata)}

@@ -12,7 +12,7 @@ import contextlib
 import functools
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from errno import ENOSPC, EROFS
 from pathlib import Path
@@ -25,6 +25,7 @@ from pocketquery.sdk.errors import (
     UnsupportedVersionError,
     WriteError,
 )
+from pocketquery.sdk.files import make_folder
 
 __all__ = [
     "LEAST_SQLITE",
@@ -57,6 +58,7 @@ _DAMAGED_BY_OTHERS = (
 # The latter where SQLite's own message quotes a name of a damaged schema, which is no text.
 _ERRORS = (sqlite3.Error, UnicodeDecodeError)
 _UNWRITABLE = {sqlite3.SQLITE_READONLY: EROFS, sqlite3.SQLITE_FULL: ENOSPC}
+_WAIT_SECONDS = 1.0  # for who has a file alone
 _MISUSE_ERRORS = (sqlite3.ProgrammingError, sqlite3.InterfaceError)
 
 
@@ -134,6 +136,50 @@ class SqliteKind:
                 f"{path}, {self.name}, cannot be opened ({error}); expected a file in a folder "
                 "that may be written"
             ) from error
+
+    @contextlib.contextmanager
+    def opened_alone(
+        self,
+        path: Path,
+        prepare: Callable[[sqlite3.Connection, Path], None],
+        *,
+        cache_kib: int,
+        page_bytes: int = 4096,
+        any_thread: bool = True,
+    ) -> Iterator[sqlite3.Connection]:
+        """The file at ``path``, made where there is none and held exclusively, with a write-ahead
+        log and what is deleted overwritten. Left through an error it is closed, else it stays open.
+
+        Args:
+            path: made readable by its owner alone.
+            prepare: makes the tables or checks them, in a transaction.
+            cache_kib: of pages in memory.
+            page_bytes: of a new file.
+            any_thread: whether threads other than this one may use it (one at a time).
+
+        Raises:
+            ArtifactError: it cannot be opened, or another process has it open.
+            CorruptArtifactError: it is damaged, or something else.
+            UnsupportedVersionError: it is of another release.
+        """
+        make_folder(path.parent)
+        with self.explained(path):
+            self.make_private(path)
+            connection = self.open(path, "rw", seconds=_WAIT_SECONDS, any_thread=any_thread)
+            try:
+                connection.execute(f"PRAGMA page_size = {page_bytes}")
+                connection.execute(f"PRAGMA cache_size = -{cache_kib}")
+                connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+                connection.execute("PRAGMA journal_mode = WAL")
+                connection.execute("PRAGMA synchronous = FULL")
+                connection.execute("PRAGMA secure_delete = ON")
+                with transaction(connection):
+                    prepare(connection, path)
+                truncate_log(connection)  # a kill may have come before that of the last erasure
+                yield connection
+            except BaseException:
+                connection.close()
+                raise
 
     def create(self, connection: sqlite3.Connection, tables: Sequence[str]) -> None:
         """Make a new file one of this kind, by the statements ``tables``; in a transaction."""
@@ -224,6 +270,12 @@ def transaction(connection: _Connection, begin: str = "BEGIN IMMEDIATE") -> Iter
         if connection.in_transaction:
             with contextlib.suppress(sqlite3.Error):  # the first error is the one to report
                 connection.execute("ROLLBACK")
+
+
+def truncate_log(connection: sqlite3.Connection) -> None:
+    """Copy the write-ahead log into the file and cut it to nothing: what was erased from the tables
+    stands in it still."""
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
 def check_sqlite() -> None:

@@ -23,8 +23,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from pocketquery.sdk.bundle.adapter import parse_adapter
-from pocketquery.sdk.files import make_folder, sha256_bytes
-from pocketquery.sdk.sqlite_file import transaction
+from pocketquery.sdk.files import sha256_bytes
+from pocketquery.sdk.sqlite_file import transaction, truncate_log
 from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer
 from pocketquery.server.gateway.rounds.cohort_round import CohortRound
 from pocketquery.server.gateway.rounds.errors import QuotaError
@@ -49,9 +49,8 @@ __all__ = ["JOURNAL", "GatewayJournal"]
 JOURNAL = "gateway.sqlite"
 """Its name in a gateway's folder."""
 
-_WAIT_SECONDS = 1.0
 _CACHE_KIB = 8192
-_PAGE_BYTES = 32_768
+_PAGE_BYTES = 32_768  # a sum is many of 4096
 
 
 class GatewayJournal:
@@ -92,24 +91,10 @@ class GatewayJournal:
             UnsupportedVersionError: it is of a newer release.
         """
         path = Path(path)
-        make_folder(path.parent)
-        with KIND.explained(path):
-            KIND.make_private(path)
-            connection = KIND.open(path, "rw", seconds=_WAIT_SECONDS)
-            try:
-                connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")  # a sum is many of 4096
-                connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
-                connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-                connection.execute("PRAGMA journal_mode = WAL")
-                connection.execute("PRAGMA synchronous = FULL")
-                connection.execute("PRAGMA secure_delete = ON")  # a sum of one is one's own
-                with transaction(connection):
-                    create_tables(connection, path)
-                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-                return cls(path, connection, clock)
-            except BaseException:
-                connection.close()
-                raise
+        with KIND.opened_alone(
+            path, create_tables, cache_kib=_CACHE_KIB, page_bytes=_PAGE_BYTES
+        ) as connection:
+            return cls(path, connection, clock)
 
     @contextlib.contextmanager
     def batch(self) -> Iterator[None]:
@@ -129,7 +114,7 @@ class GatewayJournal:
             raise
         if relay.erased:  # what was erased from the tables stands in the write-ahead log still
             with KIND.explained(self.path):
-                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                truncate_log(self._connection)
             relay.erased = False
 
     # Devices

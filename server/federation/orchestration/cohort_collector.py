@@ -99,7 +99,7 @@ class CohortCollector:
             reason = "" if receipt.reason is None else receipt.reason.value
             _log.warning("round %d: a cohort's sum left out, %s: %s", report.round, reason,
                          receipt.detail)  # fmt: skip
-            return report.with_quarantined(reason)
+            return report.with_quarantined({reason: 1})
         return report.with_cohort(cohort.count, cohort)
 
 

@@ -30,8 +30,7 @@ from pocketquery.sdk.errors import (
     InvalidInputError,
     UnsupportedVersionError,
 )
-from pocketquery.sdk.files import make_folder
-from pocketquery.sdk.sqlite_file import transaction
+from pocketquery.sdk.sqlite_file import transaction, truncate_log
 from pocketquery.server.federation.cohorts.cohort_sum import CohortSum
 from pocketquery.server.federation.cohorts.merging import add_cohort
 from pocketquery.server.federation.rounds.journal_tables import (
@@ -58,7 +57,6 @@ from pocketquery.server.private.tables import write_secure
 
 __all__ = ["Journal"]
 
-_WAIT_SECONDS = 1.0
 _CACHE_KIB = 512  # rows are written and hardly read
 
 
@@ -96,24 +94,9 @@ class Journal:
             UnsupportedVersionError: it is of a newer release.
         """
         path = Path(path)
-        make_folder(path.parent)
-        with _explained(path):
-            KIND.make_private(path)
-            connection = KIND.open(path, "rw", seconds=_WAIT_SECONDS, any_thread=False)
-            try:
-                connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
-                connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-                connection.execute("PRAGMA journal_mode = WAL")
-                connection.execute("PRAGMA synchronous = FULL")
-                connection.execute("PRAGMA secure_delete = ON")  # a sum of one is one's own
-                with transaction(connection):
-                    create_tables(connection, path)
-                journal = cls(path, connection, clock)
-                journal._truncate()  # a kill may have come before that of the last erasure
-                return journal
-            except BaseException:
-                connection.close()
-                raise
+        opened = KIND.opened_alone(path, create_tables, cache_kib=_CACHE_KIB, any_thread=False)
+        with _explained(path), opened as connection:
+            return cls(path, connection, clock)
 
     def begin(
         self,
@@ -322,11 +305,8 @@ class Journal:
         self.disconnect()
 
     def _truncate(self) -> None:
-        """Copy the write-ahead log into the file and cut it to nothing: what was erased from the
-        tables stands in it still.
-        """
         with _explained(self.path):
-            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            truncate_log(self._connection)
 
     def _now(self, now: float | None) -> float:
         return self._clock() if now is None else now

@@ -48,7 +48,7 @@ class Replies:
         if receipt.reason is not None:
             reason = receipt.reason.value
             _log.info("round %d: quarantined, %s: %s", report.round, reason, receipt.detail)
-            return report.with_quarantined(reason)
+            return report.with_quarantined({reason: 1})
         return report.with_accepted(reply.figures)
 
     def _nonce(self, update: bytes) -> str:

@@ -7,11 +7,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 from pocketquery.client.bootstrap import Interval
 from pocketquery.client.training.monitors import Health
-from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.settings.declaration import Settings
+from pocketquery.sdk.validation import SEED, number, one_of, whole
 from pocketquery.server.evaluation.metrics import METRICS
 from pocketquery.server.federation.releases.risen import Risen
 
@@ -46,58 +47,45 @@ class Verdict(StrEnum):
     NO_GAIN = "no_gain"
 
 
+_SHARE = number(0, 1)
+_DIFFERENCE = number(-1, 1)
+
+
 @dataclass(frozen=True)
-class GateSettings:
-    """What a candidate must keep.
+class GateSettings(Settings):
+    """What a candidate must keep, on every set of queries, and gain on one at least."""
 
-    Attributes:
-        metric: one of the evaluation's.
-        least_gain: on one set of queries at least, the lower end of the interval of the difference
-            from the release in force must be above this. -1 asks for no gain.
-        least_mean: on every set, least mean difference, from the release in force and from the
-            shipped encoder.
-        least_low: on every set, least lower end of the interval of the difference from the release
-            in force. It takes some hundred queries: with few, the interval alone is wider.
-        least_spread: least ``std_ratio``, as a share of the shipped encoder's.
-        least_rank: least effective rank, as a share of the shipped encoder's.
-        most_risen: a single document may rise across no larger share of the queries than this,
-            each typing counted, where it rose in five at least; see risen.py. 1 lets any rise.
-        confidence: of the interval.
-        samples: resamples of the bootstrap.
-        seed: of the resampling, and of the order of documents with equal scores.
-    """
-
-    metric: str = "ndcg@10"
-    least_gain: float = 0.0
-    least_mean: float = -0.003
-    least_low: float = -0.01
-    least_spread: float = 0.5
-    least_rank: float = 0.5
-    most_risen: float = 0.01
-    confidence: float = 0.95
-    samples: int = 10_000
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.metric not in METRICS:
-            raise InvalidInputError(
-                f"metric is {self.metric!r}, expected one of {', '.join(METRICS)}"
-            )
-        for name in ("least_spread", "least_rank", "most_risen"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise InvalidInputError(
-                    f"{name} is {getattr(self, name)!r}, expected a share from 0 to 1"
-                )
-        for name in ("least_gain", "least_mean", "least_low"):
-            if not -1 <= getattr(self, name) <= 1:
-                raise InvalidInputError(
-                    f"{name} is {getattr(self, name)!r}, expected a difference from -1 to 1"
-                )
-        if not 0 < self.confidence < 1 or self.samples < 1:
-            raise InvalidInputError(
-                f"confidence is {self.confidence!r} and samples {self.samples!r}, expected a share "
-                "between 0 and 1, and 1 or more"
-            )
+    metric: Annotated[str, one_of(*METRICS), "one of the evaluation's"] = "ndcg@10"
+    least_gain: Annotated[
+        float,
+        _DIFFERENCE,
+        "lower end of the interval of the difference from the release in force that one set must "
+        "be above; -1 asks for no gain",
+    ] = 0.0
+    least_mean: Annotated[
+        float,
+        _DIFFERENCE,
+        "mean difference from the release in force, and from the shipped encoder",
+    ] = -0.003
+    least_low: Annotated[
+        float,
+        _DIFFERENCE,
+        "lower end of the interval of the difference from the release in force; takes some hundred "
+        "queries: with few, the interval alone is wider",
+    ] = -0.01
+    least_spread: Annotated[float, _SHARE, "std_ratio, as a share of the shipped encoder's"] = 0.5
+    least_rank: Annotated[float, _SHARE, "effective rank, as a share of the shipped encoder's"] = (
+        0.5
+    )
+    most_risen: Annotated[
+        float,
+        _SHARE,
+        "of the queries, each typing counted, across which a single document may rise, where it "
+        "rose in five at least (risen.py); 1 lets any rise",
+    ] = 0.01
+    confidence: Annotated[float, number(above=0, below=1), "of the interval"] = 0.95
+    samples: Annotated[int, whole(), "resamples of the bootstrap"] = 10_000
+    seed: Annotated[int, SEED, "of the resampling, and of the order of equal scores"] = 0
 
 
 @dataclass(frozen=True)

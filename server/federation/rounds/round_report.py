@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Protocol
@@ -101,38 +102,25 @@ class RoundReport:
             return "running"
         return f"release {self.version}" if self.version != self.base_version else "rejected"
 
-    def with_accepted(self, figures: Mapping[str, float]) -> RoundReport:
-        """This report after one more accepted reply; each figure stays the mean of all."""
-        count = self.accepted
-        mean = {
-            name: (self.figures.get(name, value) * count + value) / (count + 1)
-            for name, value in figures.items()
-        }
-        return replace(self, accepted=count + 1, figures={**self.figures, **mean})
-
-    def with_cohort(self, count: int, cohort: CohortOutcome) -> RoundReport:
-        """This report after a cohort with ``count`` accepted replies; figures stay means."""
+    def with_accepted(self, figures: Mapping[str, float], count: int = 1) -> RoundReport:
+        """This report after ``count`` more accepted replies with these means; figures stay means
+        of all."""
         before = self.accepted
         mean = {
             name: (self.figures.get(name, value) * before + value * count) / (before + count)
-            for name, value in cohort.figures.items()
+            for name, value in figures.items()
             if count
         }
-        counts = dict(self.quarantined)
-        for reason, number in cohort.quarantined.items():
-            counts[reason] = counts.get(reason, 0) + number
-        return replace(
-            self,
-            accepted=before + count,
-            declined=self.declined + cohort.declined,
-            quarantined=dict(sorted(counts.items())),
-            figures={**self.figures, **mean},
-        )
+        return replace(self, accepted=before + count, figures={**self.figures, **mean})
 
-    def with_quarantined(self, reason: str) -> RoundReport:
-        """This report after one more reply that was left out."""
-        counts = dict(self.quarantined)
-        counts[reason] = counts.get(reason, 0) + 1
+    def with_cohort(self, count: int, cohort: CohortOutcome) -> RoundReport:
+        """This report after a cohort with ``count`` accepted replies."""
+        report = self.with_accepted(cohort.figures, count).with_quarantined(cohort.quarantined)
+        return replace(report, declined=self.declined + cohort.declined)
+
+    def with_quarantined(self, more: Mapping[str, int]) -> RoundReport:
+        """This report after more replies that were left out, by reason."""
+        counts = Counter(self.quarantined) + Counter(more)
         return replace(self, quarantined=dict(sorted(counts.items())))
 
     def with_heard(self, heard: RoundReport) -> RoundReport:

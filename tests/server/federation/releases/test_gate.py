@@ -320,7 +320,7 @@ def test_an_adapter_that_helps_is_released_and_its_negation_is_not(
         ({"least_gain": -2}, "least_gain is -2"),
         ({"least_low": math.nan}, "least_low is nan"),
         ({"confidence": 1}, "confidence is 1"),
-        ({"samples": 0}, "samples 0"),
+        ({"samples": 0}, "samples is 0"),
     ],
 )
 def test_settings_out_of_range_are_refused(options: Any, message: str) -> None:

@@ -16,8 +16,8 @@ def test_figures_are_the_means_of_the_accepted_replies() -> None:
 
 
 def test_replies_of_every_kind_are_counted() -> None:
-    row = RoundReport(0, "1").with_quarantined("zero").with_quarantined("replay")
-    row = row.with_quarantined("zero").with_accepted({})
+    row = RoundReport(0, "1").with_quarantined({"zero": 1}).with_quarantined({"replay": 1})
+    row = row.with_quarantined({"zero": 1}).with_accepted({})
     assert row.quarantined == {"replay": 1, "zero": 2}
     assert row.replied == 4
     assert ACCEPTED.replied == 25
