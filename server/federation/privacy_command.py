@@ -14,14 +14,14 @@ from pocketquery.sdk.commands import add_command
 from pocketquery.sdk.errors import ArtifactNotFoundError, CorruptArtifactError, MissingExtraError
 from pocketquery.sdk.settings.command_line import add_settings_action
 from pocketquery.sdk.settings.declaration import Option, Settings
-from pocketquery.sdk.validation import check, optional, whole
+from pocketquery.sdk.validation import whole
 from pocketquery.server.private.report import EXPERIMENTAL
 
 if TYPE_CHECKING:
     from pocketquery.server.private.plan import Plan, Wanted
     from pocketquery.server.private.report.federation import Federation
 
-__all__ = ["privacy", "read_federation"]
+__all__ = ["ReportOptions", "privacy", "read_federation"]
 
 _EPILOG = f"""\
 {EXPERIMENTAL}
@@ -47,19 +47,19 @@ _ADVERSARIES = {
 class ReportOptions(Settings):
     """What ``pocketquery privacy report`` takes."""
 
-    federation: Annotated[str, "of the rounds: journal and settings", Option("FOLDER")]
-    devices: Annotated[int | None, "that may take part at all"] = None
+    federation: Annotated[Path, "of the rounds: journal and settings", Option("FOLDER")]
+    devices: Annotated[int | None, whole(), "that may take part at all"] = None
     settings: Annotated[
-        str | None,
+        Path | None,
         "simulation.json or the Flower app's pyproject.toml (default: FOLDER/simulation.json)",
         Option("FILE"),
     ] = None
     attacks: Annotated[
-        str | None,
+        Path | None,
         "result of benchmarks/privacy_attacks.py (default: docs/results/privacy_attacks.json)",
         Option("FILE"),
     ] = None
-    output: Annotated[str, "the page", Option("FILE")] = "privacy.html"
+    output: Annotated[Path, "the page", Option("FILE")] = Path("privacy.html")
 
 
 def privacy(subparsers: Any) -> None:
@@ -196,46 +196,25 @@ def _report(options: ReportOptions, as_json: bool) -> int:
     try:
         from pocketquery.server.private.report.report import write_page
 
-        federation = read_federation(
-            Path(options.federation),
-            settings=None if options.settings is None else Path(options.settings),
-            attacks=None if options.attacks is None else Path(options.attacks),
-            devices=options.devices,
-        )
+        federation = read_federation(options)
     except ImportError as error:
         raise MissingExtraError.of(error.name or "flwr", "privacy") from error
-
-    path = Path(options.output)
-    write_page(path, federation)
+    write_page(options.output, federation)
     if as_json:
-        print(json.dumps(federation.summary() | {"output": str(path)}))
+        print(json.dumps(federation.summary() | {"output": str(options.output)}))
     else:
-        print(f"Open {path}")
+        print(f"Open {options.output}")
     return 0
 
 
-def read_federation(
-    folder: Path,
-    *,
-    settings: Path | None = None,
-    attacks: Path | None = None,
-    devices: int | None = None,
-) -> Federation:
-    """The federation in ``folder``; nothing in it changes.
-
-    Args:
-        folder: of the rounds: journal, and a simulation's settings and devices.
-        settings: simulation.json, or the pyproject.toml of the Flower app; by default the folder's
-            simulation.json.
-        attacks: result of benchmarks/privacy_attacks.py; by default that of the repository, where
-            it is.
-        devices: that may take part at all.
+def read_federation(options: ReportOptions) -> Federation:
+    """What the page is about; nothing in the folder of the rounds changes.
 
     Raises:
         ArtifactNotFoundError: there is no such folder, settings or figures.
         ArtifactError: the journal cannot be read, or its server runs.
         CorruptArtifactError: settings or figures are none.
-        InvalidInputError: an option is out of its range.
+        InvalidInputError: fewer devices than have ledgers.
     """
     from pocketquery.server.federation.orchestration.federation import JOURNAL, finished_rounds
     from pocketquery.server.federation.orchestration.journal import Journal
@@ -246,25 +225,25 @@ def read_federation(
     )
     from pocketquery.server.private.settings import SecureSettings
 
-    check("devices", devices, optional(whole()))
+    folder, devices = options.federation, options.devices
     if not folder.is_dir():
         raise ArtifactNotFoundError(f"{folder} is no folder; name the one that the rounds ran in")
-    options = _options(settings or folder / "simulation.json")
-    secure = None if options["secure"] is None else SecureSettings.from_dict(options["secure"])
+    given = _options(options.settings or folder / "simulation.json")
+    secure = None if given["secure"] is None else SecureSettings.from_dict(given["secure"])
     rounds = finished_rounds(folder)
     charges = []
     if (folder / JOURNAL).is_file():
         with Journal.open(folder / JOURNAL) as journal:
             charges = journal.charges()
     return Federation(
-        options=options,
+        options=given,
         secure=secure,
-        cohort=options["settings"]["clients_per_round"],
+        cohort=given["settings"]["clients_per_round"],
         rounds=tuple(rounds),
         charges=tuple(charges),
         devices=devices,
         participations=count_participations(folder, secure, devices),
-        attacks=read_attacks(attacks),
+        attacks=read_attacks(options.attacks),
     )
 
 

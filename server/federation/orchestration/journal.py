@@ -229,14 +229,6 @@ class Journal:
         with _explained(self.path):
             return budget.rows(self._connection)
 
-    def is_finished(self, now: float | None = None) -> bool:
-        """Whether the open round has nothing to wait for; see :meth:`OpenRound.is_finished`.
-
-        Raises:
-            InvalidInputError: no round is open.
-        """
-        return self._opened().is_finished(self._now(now))
-
     def close(self, heard: RoundReport | None = None) -> tuple[FederationState, RoundReport]:
         """Close the open round (not the file: leave the ``with``); its state and its report.
 

@@ -89,12 +89,6 @@ class OpenRound:
             return False
         return self.elapsed_at(now) > self.settings.deadline_seconds
 
-    def is_finished(self, now: float) -> bool:
-        """Whether there is nothing to wait for: enough valid replies, all replied, or too late."""
-        if self.is_full or self.settings.is_buffered:
-            return self.is_full
-        return self.received >= self.asked or self.is_over(now)
-
 
 def open_round(
     state: FederationState,

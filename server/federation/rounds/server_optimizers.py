@@ -13,16 +13,17 @@ FedYogi).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import ClassVar, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pocketquery.sdk.arrays import Doubles, FloatTensors
 from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.settings.declaration import Settings
+from pocketquery.sdk.validation import number, plain
 
 __all__ = [
     "FedAdam",
@@ -35,6 +36,8 @@ __all__ = [
 ]
 
 Change = Mapping[str, Doubles]
+_RATE = plain(number(above=0))
+_DECAY = plain(number(0, below=1))
 
 
 class Step(NamedTuple):
@@ -45,32 +48,12 @@ class Step(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ServerOptimizer:
-    """What the optimizers share: settings that are checked, moments by name, one step.
-
-    Attributes:
-        learning_rate: what the step is multiplied by.
-    """
+class ServerOptimizer(Settings):
+    """What the optimizers share: settings that are checked, moments by name, one step."""
 
     name: ClassVar[str]
     moments: ClassVar[tuple[str, ...]] = ()
-    learning_rate: float = 1.0
-
-    def __post_init__(self) -> None:
-        """Refuse a setting outside its range.
-
-        Raises:
-            InvalidInputError: a rate or tau is not finite and above 0, or a decay not in [0, 1).
-        """
-        for field in fields(self):
-            value = getattr(self, field.name)
-            decay = field.name in ("momentum", "beta1", "beta2")
-            number = isinstance(value, int | float) and math.isfinite(value)
-            if not (number and (0 <= value < 1 if decay else value > 0)):
-                expected = "a number from 0 to below 1" if decay else "a finite number above 0"
-                raise InvalidInputError(
-                    f"{self.name}: {field.name} is {value!r}, expected {expected}"
-                )
+    learning_rate: Annotated[float, _RATE, "what the step is multiplied by"] = 1.0
 
     def apply(self, tensors: FloatTensors, change: Change, moments: FloatTensors) -> Step:
         """``tensors`` after a step along ``change``.
@@ -141,7 +124,7 @@ class FedAvgM(ServerOptimizer):
 
     name: ClassVar[str] = "fedavgm"
     moments: ClassVar[tuple[str, ...]] = ("velocity",)
-    momentum: float = 0.9
+    momentum: Annotated[float, _DECAY, "share of the velocity that stays"] = 0.9
 
     def _step(self, change: Doubles, own: dict[str, Doubles]) -> Doubles:
         own["velocity"] = self.momentum * own["velocity"] + change
@@ -158,10 +141,10 @@ class FedAdam(ServerOptimizer):
 
     name: ClassVar[str] = "fedadam"
     moments: ClassVar[tuple[str, ...]] = ("first_moment", "second_moment")
-    learning_rate: float = 0.01
-    beta1: float = 0.9
-    beta2: float = 0.99
-    tau: float = 1e-3
+    learning_rate: Annotated[float, _RATE, "what the step is multiplied by"] = 0.01
+    beta1: Annotated[float, _DECAY, "share of the first moment that stays"] = 0.9
+    beta2: Annotated[float, _DECAY, "share of the second moment that stays"] = 0.99
+    tau: Annotated[float, _RATE, "least that the step is divided by"] = 1e-3
 
     def _initial(self, moment: str) -> float:
         return self.tau**2 if moment == "second_moment" else 0.0

@@ -25,7 +25,7 @@ from pocketquery.sdk.errors import (
 from pocketquery.server.federation.orchestration.clock import VirtualClock
 from pocketquery.server.federation.orchestration.federation import JOURNAL, run_rounds
 from pocketquery.server.federation.orchestration.journal import Journal
-from pocketquery.server.federation.privacy_command import read_federation
+from pocketquery.server.federation.privacy_command import ReportOptions, read_federation
 from pocketquery.server.federation.rounds.options import FederationOptions
 from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.simulation.enrolment import simulated_environment
@@ -178,7 +178,7 @@ def test_attack_figures_are_shown_beside_the_groups_size() -> None:
 def test_a_folder_is_read_as_it_was_left(tmp_path: Path) -> None:
     """Journal, settings and ledgers of a simulation; the command writes the page."""
     folder = _folder(tmp_path, "devices")
-    found = read_federation(folder, devices=20_000)
+    found = read_federation(ReportOptions(federation=folder, devices=20_000))
     assert found.secure is not None
     assert [one.round for one in found.charges] == [0, 1]
     assert found.rounds == ()
@@ -220,7 +220,9 @@ def test_the_page_of_a_private_round_that_ran(federation: Files, tmp_path: Path)
         options = parts.options.to_dict()
     settings = tmp_path / "settings.json"
     settings.write_text(json.dumps({"options": options}))
-    page = privacy_page(read_federation(tmp_path / "work", settings=settings))
+    page = privacy_page(
+        read_federation(ReportOptions(federation=tmp_path / "work", settings=settings))
+    )
     assert "<td>8</td><td>8</td><td>8</td><td>8</td>" in page
     assert "there is no ε" in page
 
@@ -241,12 +243,14 @@ def test_a_flower_apps_settings_are_read(tmp_path: Path) -> None:
     """The example's, and with a private round switched on."""
     path = ROOT / "examples" / "deployment" / "flower_app" / "pyproject.toml"
     (tmp_path / "rounds").mkdir()
-    found = read_federation(tmp_path / "rounds", settings=path)
+    found = read_federation(ReportOptions(federation=tmp_path / "rounds", settings=path))
     assert found.cohort >= 1
     config = {**_given("devices"), "unknown-place": "x"}
     lines = [f"{name} = {json.dumps(value)}" for name, value in config.items()]
     (tmp_path / "app.toml").write_text("\n".join(["[tool.flwr.app.config]", *lines]))
-    private = read_federation(tmp_path / "rounds", settings=tmp_path / "app.toml")
+    private = read_federation(
+        ReportOptions(federation=tmp_path / "rounds", settings=tmp_path / "app.toml")
+    )
     assert private.season is not None
     assert private.season.name == "spring"
 
@@ -254,20 +258,20 @@ def test_a_flower_apps_settings_are_read(tmp_path: Path) -> None:
 def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
     """Folder, settings and figures; each with what to do."""
     with pytest.raises(ArtifactNotFoundError, match="is no folder"):
-        read_federation(tmp_path / "none")
+        read_federation(ReportOptions(federation=tmp_path / "none"))
     with pytest.raises(ArtifactNotFoundError, match="--settings"):
-        read_federation(tmp_path)
+        read_federation(ReportOptions(federation=tmp_path))
     with pytest.raises(InvalidInputError, match="devices is -10, expected a whole number from 1"):
-        read_federation(_folder(tmp_path, "devices"), devices=-10)
+        read_federation(ReportOptions(federation=_folder(tmp_path, "devices"), devices=-10))
     bad = tmp_path / "bad.json"
     for text in ("{", "[]", '{"options": 3}', '{"options": {"settings": {}}}'):
         bad.write_text(text)
         with pytest.raises(CorruptArtifactError):
-            read_federation(tmp_path, settings=bad)
+            read_federation(ReportOptions(federation=tmp_path, settings=bad))
     for text in ("[tool", "x = 1"):
         (tmp_path / "bad.toml").write_text(text)
         with pytest.raises(CorruptArtifactError, match=r"tool\.flwr\.app\.config"):
-            read_federation(tmp_path, settings=tmp_path / "bad.toml")
+            read_federation(ReportOptions(federation=tmp_path, settings=tmp_path / "bad.toml"))
     with pytest.raises(ArtifactNotFoundError, match=r"privacy_attacks\.py"):
         read_attacks(tmp_path / "none.json")
     figures = ("3", "{}", '{"identification": 3}', '{"membership": {"plain": 3}}')
@@ -287,11 +291,11 @@ def test_a_damaged_ledger_of_a_device_is_told(tmp_path: Path) -> None:
     ledger.parent.mkdir(parents=True)
     ledger.write_text("{}")
     with pytest.raises(CorruptArtifactError, match="ledger of a simulated device"):
-        read_federation(folder)
+        read_federation(ReportOptions(federation=folder))
     ledger.unlink()
-    assert read_federation(folder).participations is None
+    assert read_federation(ReportOptions(federation=folder)).participations is None
     with pytest.raises(PocketQueryError):
-        read_federation(folder / "simulation.json")
+        read_federation(ReportOptions(federation=folder / "simulation.json"))
 
 
 def test_the_documents_say_the_same() -> None:
@@ -322,15 +326,18 @@ def test_the_documents_table_of_epsilon_is_computed() -> None:
 def test_a_fleet_smaller_than_its_ledgers_is_refused(tmp_path: Path) -> None:
     """--devices counts all of them."""
     folder = _folder(tmp_path, "devices")
-    found = read_federation(folder)
+    found = read_federation(ReportOptions(federation=folder))
     assert found.secure is not None
     for number in range(3):
         path = folder / "devices" / f"{number}" / "privacy.json"
         path.parent.mkdir(parents=True)
         Ledger(path).charge(noisy_binding(found.secure.federation_id, 1))
-    assert read_federation(folder, devices=10).participations == {0: 7, 1: 3}
+    assert read_federation(ReportOptions(federation=folder, devices=10)).participations == {
+        0: 7,
+        1: 3,
+    }
     with pytest.raises(InvalidInputError, match="ledgers of 3 devices"):
-        read_federation(folder, devices=2)
+        read_federation(ReportOptions(federation=folder, devices=2))
 
 
 def _given(privacy: str) -> dict[str, Any]:

@@ -98,10 +98,10 @@ def test_an_update_counts_once_however_late_it_comes_again() -> None:
 def test_a_buffer_has_no_deadline_and_is_full_with_its_updates() -> None:
     opened = open_round(small_state(), BUFFERED, now=0.0)
     for number in range(3):
-        assert not opened.is_finished(1e9)
+        assert not opened.is_full
         opened, receipt = receive(opened, reply(number), 1e9)
         assert receipt.accepted
-    assert opened.is_finished(1e9)
+    assert opened.is_full
     assert receive(opened, reply(9), 1e9)[1].reason == "too_late"
 
 

@@ -189,7 +189,6 @@ def test_what_is_out_of_turn_is_refused(path: Path) -> None:
         calls: tuple[Callable[[], object], ...] = (
             lambda: journal.receive(b""),
             journal.close,
-            journal.is_finished,
         )
         for call in calls:
             with pytest.raises(InvalidInputError, match="no open round"):
@@ -206,8 +205,6 @@ def test_the_clock_is_one_of_this_process(path: Path) -> None:
     with Journal.open(path, clock=lambda: 1e6) as journal:
         journal.begin(STATE, settings)
         assert journal.receive(reply(1), now=1e6 + 6).accepted
-        assert not journal.is_finished(1e6 + 10)
-        assert journal.is_finished(1e6 + 10.5)
     with Journal.open(
         path, clock=lambda: 3.0
     ) as journal:  # booted anew; down for who knows how long
