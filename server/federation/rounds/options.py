@@ -9,13 +9,13 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any
 
 from pocketquery.client.local_config import LocalConfig
 from pocketquery.sdk.bundle.signature import public_key_bytes
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.sdk.settings.declaration import Part, declared
-from pocketquery.sdk.validation import check, one_of, whole
+from pocketquery.sdk.settings.declaration import Part, Settings, declared
+from pocketquery.sdk.validation import SEED, check, one_of, whole
 from pocketquery.server.federation.rounds.server_optimizers import optimizer_from_dict
 from pocketquery.server.federation.rounds.settings import RoundSettings
 from pocketquery.server.private.settings import (
@@ -83,21 +83,6 @@ def _options(cls: type, part: Part) -> Iterator[Option]:
         yield Option(name.replace("_", "-"), one.default, one.help)
 
 
-OPTIONS = (
-    Option("rounds", 20, "how many rounds"),
-    *_options(RoundSettings, _ROUND),
-    Option("optimizer", "fedavg", "of the server: fedavg, fedavgm, fedadam or fedyogi"),
-    Option("server-learning-rate", 1.0, "of the server's optimizer"),
-    *_options(LocalConfig, _LOCAL),
-    Option("compress", True, "updates in 8 bits with error feedback, not in float32"),
-    Option("seed", 0, "of the choice of devices"),
-    Option("gateways", 0, "nodes are gateways, so many of them; 0: nodes are devices"),
-    Option("secure", "off", "on: the server learns masked sums alone (experimental)"),
-    *_options(SecureSettings, _SECURE),
-)
-_DEFAULTS = {one.name: one.default for one in OPTIONS}
-
-
 def _chosen(part: Part, values: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of ``part`` by field, of all options by name."""
     return {field: values[name.replace("_", "-")] for field, name in part.options.items()}
@@ -113,26 +98,18 @@ _REFUSED = {
 
 
 @dataclass(frozen=True)
-class FederationOptions:
-    """What :data:`OPTIONS` describe, checked.
+class FederationOptions(Settings):
+    """What :data:`OPTIONS` describe."""
 
-    Attributes:
-        rounds: how many.
-        seed: of the choice of devices.
-        compress: whether updates travel in 8 bits.
-        gateways: how many nodes are gateways that answer for cohorts; 0: nodes are devices.
-        settings: of a round.
-        local: how devices train.
-        secure: how private rounds are run; None: the rounds are plain.
-    """
-
-    rounds: int = 20
-    seed: int = 0
-    compress: bool = True
-    gateways: int = 0
-    settings: RoundSettings = field(default_factory=RoundSettings)
-    local: LocalConfig = field(default_factory=LocalConfig)
-    secure: SecureSettings | None = None
+    rounds: Annotated[int, whole(), "how many rounds"] = 20
+    seed: Annotated[int, SEED, "of the choice of devices"] = 0
+    compress: Annotated[bool, "updates in 8 bits with error feedback, not in float32"] = True
+    gateways: Annotated[
+        int, whole(0), "nodes are gateways, so many of them; 0: nodes are devices"
+    ] = 0
+    settings: Annotated[RoundSettings, "of a round"] = field(default_factory=RoundSettings)
+    local: Annotated[LocalConfig, "how devices train"] = field(default_factory=LocalConfig)
+    secure: Annotated[SecureSettings | None, "of private rounds; None: rounds are plain"] = None
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> FederationOptions:
@@ -144,18 +121,14 @@ class FederationOptions:
         """
         v = {one.name: _value(one, given.get(one.name, one.default)) for one in OPTIONS}
         optimizer = {"name": v["optimizer"], "learning_rate": v["server-learning-rate"]}
-        least = _least_replies(v["least-replies"], v["clients-per-round"])
+        least = v["least-replies"]
+        if least == RoundSettings.least_replies:  # for rounds of many: gives way to one of few
+            least = min(least, v["clients-per-round"])
         settings = RoundSettings(
             **_chosen(_ROUND, v)
             | {"optimizer": optimizer_from_dict(optimizer), "least_replies": least}
         )
         local = LocalConfig(**_chosen(_LOCAL, v))
-        if v["rounds"] < 1 or v["seed"] < 0:
-            raise InvalidInputError(
-                f"found {v['rounds']} rounds and the seed {v['seed']}, expected at least one round "
-                "and a seed from 0"
-            )
-        check("gateways", v["gateways"], whole(0))
         plain = cls(v["rounds"], v["seed"], v["compress"], v["gateways"], settings, local)
         is_secure = _is_secure(v)
         _check_switches(v)
@@ -211,6 +184,19 @@ class FederationOptions:
         }
 
 
+OPTIONS = (
+    *_options(FederationOptions, Part("rounds")),
+    *_options(RoundSettings, _ROUND),
+    Option("optimizer", "fedavg", "of the server: fedavg, fedavgm, fedadam or fedyogi"),
+    Option("server-learning-rate", 1.0, "of the server's optimizer"),
+    *_options(LocalConfig, _LOCAL),
+    *_options(FederationOptions, Part("compress", "seed", "gateways")),
+    Option("secure", "off", "on: the server learns masked sums alone (experimental)"),
+    *_options(SecureSettings, _SECURE),
+)
+_DEFAULTS = {one.name: one.default for one in OPTIONS}
+
+
 def _is_secure(values: Mapping[str, Any]) -> bool:
     check("secure", values["secure"], one_of("off", "on"))
     if values["secure"] == "off" and values["privacy"] != "off":
@@ -234,11 +220,6 @@ def _check_switches(values: Mapping[str, Any]) -> None:
                 f"{one.name} is {value!r} with {one.switch} {off}, where it does nothing; "
                 f"{one.switched_on}, or leave {one.name} out"
             )
-
-
-def _least_replies(least: int, wanted: int) -> int:
-    """``least``; its default is for rounds of many, and gives way to a round of few."""
-    return min(least, wanted) if least == RoundSettings.least_replies else least
 
 
 def _value(option: Option, given: Any) -> Any:
