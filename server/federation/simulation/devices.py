@@ -24,7 +24,7 @@ from pocketquery.client.trusted_releases import TRUSTED_RELEASES, TrustedRelease
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.federation.simulation.enrolment import SimulatedEnrolment
 from pocketquery.server.federation.simulation.local_grid import Client, Fault, FaultPlan
-from pocketquery.server.federation.simulation.users import DealtStores, SimulatedStore
+from pocketquery.server.federation.simulation.users import SimulatedStore
 
 __all__ = ["FIRST_NODE", "SimulatedDevices", "random_faults"]
 
@@ -107,7 +107,7 @@ class SimulatedDevices(Mapping[int, Client]):
     @cached_property
     def names(self) -> Sequence[str]:
         """The users', by place."""
-        return self.stores.names if isinstance(self.stores, DealtStores) else list(self.stores)
+        return list(self.stores)
 
 
 def random_faults(share: float, seed: int) -> FaultPlan:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,8 @@ from pocketquery.server.corpus.readers.json_lines import field_name, json_object
 from pocketquery.server.corpus.readers.lines import bad_line, identifier
 
 __all__ = ["DealtStores", "SimulatedStore", "by_topic", "read_clients"]
+
+_PREFIX = "client-"
 
 
 @dataclass(frozen=True)
@@ -87,36 +89,7 @@ def by_topic(
             "least one of each"
         )
     order = np.argsort(nearest, kind="stable")
-    return DealtStores([queries[place] for place in order], Numbered("client-", clients), each)
-
-
-@dataclass(frozen=True)
-class Numbered(Sequence[str]):
-    """``prefix00000``, ``prefix00001`` and so on; a name is made when it is asked for."""
-
-    prefix: str
-    size: int
-
-    def __len__(self) -> int:
-        return self.size
-
-    @overload
-    def __getitem__(self, place: int) -> str: ...
-    @overload
-    def __getitem__(self, place: slice) -> list[str]: ...
-    def __getitem__(self, place: int | slice) -> str | list[str]:
-        chosen = range(self.size)[place]
-        if isinstance(chosen, range):
-            return [self[one] for one in chosen]
-        return f"{self.prefix}{chosen:05d}"
-
-    def index(self, name: object, start: int = 0, stop: int | None = None) -> int:
-        """The place of ``name``; raises ValueError where it is none of these."""
-        digits = str(name).removeprefix(self.prefix)
-        place = int(digits) if digits.isdecimal() else -1
-        if place not in range(self.size)[start:stop] or self[place] != name:
-            raise ValueError(f"{name!r} is none of {len(self)} names")
-        return place
+    return DealtStores([queries[place] for place in order], clients, each)
 
 
 @dataclass(frozen=True)
@@ -126,29 +99,33 @@ class DealtStores(Mapping[str, SimulatedStore]):
 
     Attributes:
         queries: the texts, those of neighbouring documents together.
-        names: of the users.
+        users: how many; they are called ``client-00000`` and so on.
         each: queries of each, who begins at the user's share of the list.
     """
 
     queries: Sequence[str]
-    names: Numbered
+    users: int
     each: int
 
     def __getitem__(self, name: str) -> SimulatedStore:
-        try:
-            place = self.names.index(name)
-        except ValueError as error:
-            raise KeyError(name) from error
+        digits = name.removeprefix(_PREFIX)
+        place = int(digits) if digits.isdecimal() else -1
+        if place not in range(self.users) or name != _named(place):
+            raise KeyError(name)
         count = len(self.queries)
-        start = place * count // len(self.names)
+        start = place * count // self.users
         taken = range(start, start + min(self.each, count))
         return SimulatedStore(tuple(Example(self.queries[one % count]) for one in taken))
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.names)
+        return map(_named, range(self.users))
 
     def __len__(self) -> int:
-        return len(self.names)
+        return self.users
+
+
+def _named(place: int) -> str:
+    return f"{_PREFIX}{place:05d}"
 
 
 def _opened(path: Path | str, number: int, value: Any) -> str | None:
