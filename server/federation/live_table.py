@@ -115,10 +115,10 @@ def _gate(row: RoundReport) -> str:
         return "-"
     if row.gate["after"] is None:
         return str(row.gate["reason"])
-    found = _gain(row.gate)
+    gain = _gain(row.gate)
     if "mistyped" in row.gate:  # beside the queries as they are
-        found += f", mistyped {_gain(row.gate['mistyped'])}"
-    return found if row.gate["accepted"] else f"{found} {row.gate['reason']}"
+        gain += f", mistyped {_gain(row.gate['mistyped'])}"
+    return gain if row.gate["accepted"] else f"{gain} {row.gate['reason']}"
 
 
 def _gain(gate: Mapping[str, Any]) -> str:

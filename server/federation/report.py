@@ -76,16 +76,16 @@ that devices carry.</p>
 
 
 def _figures(rows: Sequence[RoundReport]) -> list[tuple[str, str]]:
-    found = summary(rows)
+    figures = summary(rows)
     items = [
-        (str(found["rounds"]), "rounds"),
-        (str(found["updates"]), "updates in the sums"),
-        (str(found["releases"]), "releases"),
+        (str(figures["rounds"]), "rounds"),
+        (str(figures["updates"]), "updates in the sums"),
+        (str(figures["releases"]), "releases"),
     ]
-    if found["metric"] is not None:
-        before, after = found["before"], found["after"]
-        said = f"{_metric(found['metric'])}, from {before:.4f} to {after:.4f}"
-        items.append((f"{after - before:+.4f}", said))
+    if figures["metric"] is not None:
+        before, after = figures["before"], figures["after"]
+        words = f"{_metric(figures['metric'])}, from {before:.4f} to {after:.4f}"
+        items.append((f"{after - before:+.4f}", words))
     return items
 
 

@@ -86,12 +86,12 @@ class CohortOffer:
         """Hexadecimal SHA-256 of the offer and the round's settings. Not of this gateway's share: a
         server that was killed, and finds other gateways connected, asks for another one, and must
         get the sum that it may have already."""
-        said: list[object] = [self.offer.digest, settings_digest(self.settings)]
+        parts: list[object] = [self.offer.digest, settings_digest(self.settings)]
         if self.secure is not None:
-            said.append(self.secure.to_dict())
+            parts.append(self.secure.to_dict())
         if self.bases:  # they decide what an update counts
-            said.append(self._named_bases())
-        return sha256_bytes(json.dumps(said).encode())
+            parts.append(self._named_bases())
+        return sha256_bytes(json.dumps(parts).encode())
 
     @property
     def at_once(self) -> int:

@@ -102,12 +102,12 @@ def _add_key(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
 def _list(arguments: argparse.Namespace) -> int:
     from pocketquery.server.federation.releases.registry import Registry
 
-    found = Registry.open(arguments.registry).history()
+    candidates = Registry.open(arguments.registry).history()
     if arguments.json:
-        print(json.dumps({"releases": [release.to_dict() for release in found]}))
+        print(json.dumps({"releases": [release.to_dict() for release in candidates]}))
         return 0
     print(_ROW.format("version", "parent", "status", "recorded", "after", "interval", "gate"))
-    for release in found:
+    for release in candidates:
         print(_ROW.format(*_cells(release)).rstrip())
     return 0
 
@@ -147,8 +147,10 @@ def _rotate_key(arguments: argparse.Namespace) -> int:
     from pocketquery.server.federation.releases.registry import Registry
 
     registry = Registry.open(arguments.registry)
-    found = registry.rotate_key(arguments.signing_key, arguments.new_key, overlap=arguments.overlap)
-    _print_statement(found, as_json=arguments.json)
+    statement = registry.rotate_key(
+        arguments.signing_key, arguments.new_key, overlap=arguments.overlap
+    )
+    _print_statement(statement, as_json=arguments.json)
     return 0
 
 
@@ -156,8 +158,8 @@ def _lineage(arguments: argparse.Namespace) -> int:
     from pocketquery.server.federation.releases.registry import Registry
 
     registry = Registry.open(arguments.registry)
-    found = registry.statements()
-    if not found:
+    statements = registry.statements()
+    if not statements:
         raise InvalidInputError(
             f"{arguments.registry}: its releases were never signed, so there are no statements; "
             "give rounds a signing key, or one to rollback or roll-out"
@@ -166,11 +168,11 @@ def _lineage(arguments: argparse.Namespace) -> int:
         check_file_replaceable(Path(arguments.output), "a lineage", _read_lineage)
         write_atomic(Path(arguments.output), registry.lineage())
     if arguments.json:
-        said = [json.loads(one.to_bytes())["signed"] for one in found]
-        print(json.dumps({"statements": said}))
+        signed = [json.loads(one.to_bytes())["signed"] for one in statements]
+        print(json.dumps({"statements": signed}))
         return 0
-    for one in found:
-        print(_said(one))
+    for one in statements:
+        print(_statement_line(one))
     return 0
 
 
@@ -182,10 +184,10 @@ def _read_lineage(path: Path) -> None:
 
 
 def _print_statement(statement: Statement, *, as_json: bool) -> None:
-    print(statement.to_bytes().decode() if as_json else _said(statement))
+    print(statement.to_bytes().decode() if as_json else _statement_line(statement))
 
 
-def _said(statement: Statement) -> str:
+def _statement_line(statement: Statement) -> str:
     """A statement in one line."""
     from pocketquery.sdk.bundle.signature import key_id
     from pocketquery.sdk.bundle.statement import WHOLE

@@ -34,11 +34,11 @@ def judged_by_people(
         InvalidInputError: no query has a relevant document in the index.
     """
     row_of = index.vectors({one for grades in judgements.values() for one in grades}).row_of
-    found = {
+    judged = {
         query: {str(row_of[one]): grade for one, grade in grades.items() if one in row_of}
         for query, grades in judgements.items()
     }
-    return _collection(index, queries, found, seed, judges_clean=True)
+    return _collection(index, queries, judged, seed, judges_clean=True)
 
 
 def judged_by_shipped(
@@ -58,8 +58,8 @@ def judged_by_shipped(
         raise InvalidInputError("found no held-out queries, expected at least one for the gate")
     first = index.vectors().nearest(encoder.encode_query(texts), 1)[:, 0]
     asked = [Query(str(number), text) for number, text in enumerate(texts)]
-    found = {str(n): {str(row): 1} for n, row in enumerate(first)}
-    return _collection(index, asked, found, seed, judges_clean=False)
+    nearest = {str(n): {str(row): 1} for n, row in enumerate(first)}
+    return _collection(index, asked, nearest, seed, judges_clean=False)
 
 
 def _collection(

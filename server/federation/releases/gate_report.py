@@ -106,7 +106,7 @@ class Comparison:
 
     def figures(self) -> dict[str, float | None]:
         """As JSON has it: None for what is not finite."""
-        found = {
+        values = {
             "before": self.before,
             "after": self.after,
             "shipped": self.shipped,
@@ -114,7 +114,7 @@ class Comparison:
             "low": self.difference.low,
             "high": self.difference.high,
         }
-        return {name: value if math.isfinite(value) else None for name, value in found.items()}
+        return {name: value if math.isfinite(value) else None for name, value in values.items()}
 
 
 @dataclass(frozen=True)

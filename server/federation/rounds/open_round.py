@@ -134,12 +134,12 @@ def open_round(
 def _earlier(state: FederationState, settings: RoundSettings) -> dict[int, tuple[str, int]]:
     """What the remembered rounds offered, and how many releases that is behind; without what is
     further behind than an update may be. A round that released nothing is none behind."""
-    found: dict[int, tuple[str, int]] = {}
+    earlier: dict[int, tuple[str, int]] = {}
     after, behind = state.version, 0
     for number in sorted(state.bases, reverse=True):
         version = state.bases[number]
         behind += version != after
         if behind > settings.most_staleness:
             break
-        found[number], after = (version, behind), version
-    return found
+        earlier[number], after = (version, behind), version
+    return earlier

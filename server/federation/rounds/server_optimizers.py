@@ -68,13 +68,13 @@ class ServerOptimizer(Settings):
         """
         before = self.checked(moments, tensors)
         after: dict[str, NDArray[np.float32]] = {}
-        kept: dict[str, NDArray[np.float32]] = {}
+        moved: dict[str, NDArray[np.float32]] = {}
         for name, value in tensors.items():
             own = {moment: before[f"{moment}.{name}"] for moment in self.moments}
             step = self._step(change[name], own)
             after[name] = (value + self.learning_rate * step).astype(np.float32)
-            kept |= {f"{moment}.{name}": array.astype(np.float32) for moment, array in own.items()}
-        return Step(after, kept)
+            moved |= {f"{moment}.{name}": array.astype(np.float32) for moment, array in own.items()}
+        return Step(after, moved)
 
     def checked(self, moments: FloatTensors, tensors: FloatTensors) -> dict[str, Doubles]:
         """``moments`` in float64, or the first ones where there are none.
@@ -174,17 +174,17 @@ _OPTIMIZERS: dict[str, type[ServerOptimizer]] = {
 }
 
 
-def optimizer_from_dict(found: Mapping[str, object]) -> ServerOptimizer:
+def optimizer_from_dict(values: Mapping[str, object]) -> ServerOptimizer:
     """The optimizer that :meth:`ServerOptimizer.to_dict` described.
 
     Raises:
         InvalidInputError: an unknown name or setting.
     """
-    settings = {name: value for name, value in found.items() if name != "name"}
-    kind = _OPTIMIZERS.get(str(found.get("name")))
+    settings = {name: value for name, value in values.items() if name != "name"}
+    kind = _OPTIMIZERS.get(str(values.get("name")))
     if kind is None or settings.keys() - {field.name for field in fields(kind)}:
         raise InvalidInputError(
-            f"found the optimizer {dict(found)!r}, expected a name of {sorted(_OPTIMIZERS)} and "
+            f"found the optimizer {dict(values)!r}, expected a name of {sorted(_OPTIMIZERS)} and "
             "its settings"
         )
     return kind(**settings)  # type: ignore[arg-type]  # checked by __post_init__

@@ -144,13 +144,13 @@ class FederationState:
             raise CorruptArtifactError(f"{_SOURCE}: not a complete state: {error}") from error
 
 
-def _check_format(found: Mapping[str, str]) -> None:
-    if found.get("format") != _FORMAT:
+def _check_format(metadata: Mapping[str, str]) -> None:
+    if metadata.get("format") != _FORMAT:
         raise CorruptArtifactError(
-            f"{_SOURCE}: found the format {found.get('format')!r}, expected {_FORMAT!r}"
+            f"{_SOURCE}: found the format {metadata.get('format')!r}, expected {_FORMAT!r}"
         )
-    if found.get("format_version") != _VERSION:
+    if metadata.get("format_version") != _VERSION:
         raise UnsupportedVersionError(
-            f"{_SOURCE}: found version {found.get('format_version')!r}, this release reads "
+            f"{_SOURCE}: found version {metadata.get('format_version')!r}, this release reads "
             f"{_VERSION}; upgrade pocketquery"
         )

@@ -110,10 +110,10 @@ class Cohort:
     declined: int = 0
     figures: dict[str, tuple[float, int]] = field(default_factory=dict)
 
-    def with_figures(self, found: Mapping[str, float]) -> Cohort:
+    def with_figures(self, more: Mapping[str, float]) -> Cohort:
         """This after one more accepted update."""
         sums = dict(self.figures)
-        for name, value in found.items():
+        for name, value in more.items():
             before, count = sums.get(name, (0.0, 0))
             sums[name] = (before + value, count + 1)
         return replace(self, figures=sums)
@@ -235,7 +235,7 @@ def read_force(connection: sqlite3.Connection) -> InForce | None:
     return None if row is None else InForce(*row)
 
 
-def write_force(connection: sqlite3.Connection, found: InForce) -> None:
+def write_force(connection: sqlite3.Connection, force: InForce) -> None:
     """Write it."""
-    row = (found.version, found.sha256, found.size, found.lineage)
+    row = (force.version, force.sha256, force.size, force.lineage)
     connection.execute("INSERT OR REPLACE INTO force VALUES (0, ?, ?, ?, ?)", row)
