@@ -17,13 +17,15 @@ from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.server.federation.cohorts.announced_release import AnnouncedRelease
+from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer
 from pocketquery.server.federation.cohorts.records import (
-    bundle_records,
-    read_announcement,
-    read_bundle,
-    read_cohort_offer,
-    sum_records,
+    STAGE,
+    SUM,
+    byte_records,
+    read_part,
 )
+from pocketquery.server.federation.cohorts.stage_bundle import StageBundle
 from pocketquery.server.gateway.control_client import Control
 
 __all__ = ["announce", "answer", "app", "relay"]
@@ -54,19 +56,20 @@ def query(message: Message, context: Context) -> Message:
 
 def answer(message: Message, control: Control) -> Message:
     """The reply to an offer. Raises as :meth:`Control.answer_to`; Flower tells the server."""
-    asked = read_cohort_offer(message)
-    records = sum_records if asked.secure is None else bundle_records
-    return Message(records(control.answer_to(asked)), reply_to=message)
+    asked = read_part(message, CohortOffer)
+    name = SUM if asked.secure is None else STAGE
+    return Message(byte_records(name, control.answer_to(asked)), reply_to=message)
 
 
 def relay(message: Message, control: Control) -> Message:
     """The reply to the messages of a stage. Raises as :func:`answer`."""
-    return Message(bundle_records(control.replies_to(read_bundle(message))), reply_to=message)
+    replies = control.replies_to(read_part(message, StageBundle))
+    return Message(byte_records(STAGE, replies), reply_to=message)
 
 
 def announce(message: Message, control: Control) -> Message:
     """The reply to an announcement, which is empty."""
-    control.announce(read_announcement(message))
+    control.announce(read_part(message, AnnouncedRelease))
     return Message(RecordDict(), reply_to=message)
 
 

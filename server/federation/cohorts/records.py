@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from flwr.app import ArrayRecord, Message, RecordDict
 
@@ -22,48 +23,39 @@ from pocketquery.server.federation.cohorts.stage_bundle import StageBundle
 __all__ = [
     "ANNOUNCE",
     "RELAY",
+    "STAGE",
+    "SUM",
     "TRAIN",
-    "CohortReply",
-    "RelayReply",
-    "announcement_records",
-    "bundle_records",
-    "cohort_records",
-    "read_announcement",
-    "read_bundle",
-    "read_cohort_offer",
+    "GatewayReply",
+    "byte_records",
     "read_cohort_reply",
+    "read_part",
     "read_relay_reply",
-    "sum_records",
+    "records_of",
 ]
 
 TRAIN = "train.gateway"
 RELAY = "train.relay"
 ANNOUNCE = "query.gateway"
+SUM, STAGE = "sum", "stage"
+"""The records of replies."""
+
+Part = TypeVar("Part", CohortOffer, StageBundle, AnnouncedRelease)
+T = TypeVar("T")
+_NAMES: dict[type, str] = {CohortOffer: "cohort", StageBundle: STAGE, AnnouncedRelease: "release"}
 
 
 @dataclass(frozen=True)
-class CohortReply:
+class GatewayReply(Generic[T]):
     """A gateway's reply as the server sees it.
 
     Attributes:
-        sum: its bytes; None where the gateway failed.
+        content: a cohort's sum as bytes, or the bundle of its devices' replies; None where the
+            gateway failed.
         failed: why it did.
     """
 
-    sum: bytes | None
-    failed: str | None = None
-
-
-@dataclass(frozen=True)
-class RelayReply:
-    """A gateway's reply in a private round, as the server sees it.
-
-    Attributes:
-        bundle: of its devices; None where the gateway failed.
-        failed: why it did.
-    """
-
-    bundle: StageBundle | None
+    content: T | None
     failed: str | None = None
 
 
@@ -72,66 +64,33 @@ def byte_records(name: str, data: bytes) -> RecordDict:
     return RecordDict({name: ArrayRecord({name: byte_array(data)})})
 
 
-def cohort_records(asked: CohortOffer) -> RecordDict:
-    """``asked`` as the content of a message."""
-    return byte_records("cohort", asked.to_bytes())
+def records_of(part: CohortOffer | StageBundle | AnnouncedRelease) -> RecordDict:
+    """``part`` as the content of a message."""
+    return byte_records(_NAMES[type(part)], part.to_bytes())
 
 
-def read_cohort_offer(message: Message) -> CohortOffer:
-    """What :func:`cohort_records` wrote.
+def read_part(message: Message, kind: type[Part]) -> Part:
+    """What :func:`records_of` wrote of such a part.
 
     Raises:
-        CorruptArtifactError: it holds no such offer.
-        InvalidInputError: its settings are out of range.
+        CorruptArtifactError: the message holds none.
+        InvalidInputError: an offer's settings are out of range.
     """
-    return CohortOffer.from_bytes(content_bytes(message, "cohort") or b"")
+    return kind.from_bytes(content_bytes(message, _NAMES[kind]) or b"")
 
 
-def sum_records(data: bytes) -> RecordDict:
-    """A cohort's sum as the content of a reply."""
-    return byte_records("sum", data)
-
-
-def read_cohort_reply(message: Message) -> CohortReply:
+def read_cohort_reply(message: Message) -> GatewayReply[bytes]:
     """What is in a gateway's reply. Nothing raises."""
     if message.has_error():
-        return CohortReply(None, message.error.reason or "the gateway failed")
-    return CohortReply(content_bytes(message, "sum") or b"")
+        return GatewayReply(None, message.error.reason or "the gateway failed")
+    return GatewayReply(content_bytes(message, SUM) or b"")
 
 
-def bundle_records(data: bytes) -> RecordDict:
-    """A stage bundle's bytes as the content of a message, down or up."""
-    return byte_records("stage", data)
-
-
-def read_bundle(message: Message) -> StageBundle:
-    """What is in a message of :func:`bundle_records`.
-
-    Raises:
-        CorruptArtifactError: no such bundle.
-    """
-    return StageBundle.from_bytes(content_bytes(message, "stage") or b"")
-
-
-def read_relay_reply(message: Message) -> RelayReply:
+def read_relay_reply(message: Message) -> GatewayReply[StageBundle]:
     """What is in a gateway's reply in a private round. Nothing raises."""
     if message.has_error():
-        return RelayReply(None, message.error.reason or "the gateway failed")
+        return GatewayReply(None, message.error.reason or "the gateway failed")
     try:
-        return RelayReply(read_bundle(message))
+        return GatewayReply(read_part(message, StageBundle))
     except CorruptArtifactError as error:
-        return RelayReply(None, str(error))
-
-
-def announcement_records(announced: AnnouncedRelease) -> RecordDict:
-    """A release in force as the content of a message."""
-    return byte_records("release", announced.to_bytes())
-
-
-def read_announcement(message: Message) -> AnnouncedRelease:
-    """What :func:`announcement_records` wrote.
-
-    Raises:
-        CorruptArtifactError: it holds none.
-    """
-    return AnnouncedRelease.from_bytes(content_bytes(message, "release") or b"")
+        return GatewayReply(None, str(error))

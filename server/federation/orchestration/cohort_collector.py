@@ -19,7 +19,7 @@ from pocketquery.client.offer import Offer
 from pocketquery.sdk.errors import CorruptArtifactError
 from pocketquery.server.federation.cohorts.cohort_offer import cohort_offers
 from pocketquery.server.federation.cohorts.cohort_sum import CohortSum
-from pocketquery.server.federation.cohorts.records import CohortReply
+from pocketquery.server.federation.cohorts.records import GatewayReply
 from pocketquery.server.federation.orchestration.clock import Clock
 from pocketquery.server.federation.orchestration.exchange import Arrival, Exchange
 from pocketquery.server.federation.orchestration.journal import Journal
@@ -85,10 +85,10 @@ class CohortCollector:
         return opened.elapsed_at(self.clock.now()) > opened.settings.deadline_seconds
 
     def _take(
-        self, report: RoundReport, arrival: Arrival[CohortReply], before: set[str]
+        self, report: RoundReport, arrival: Arrival[GatewayReply[bytes]], before: set[str]
     ) -> RoundReport:
         """``report`` after one answer, which is in the journal when this returns."""
-        data = arrival.reply.sum
+        data = arrival.reply.content
         if data is None:
             _log.warning("round %d: a gateway failed: %s", report.round, arrival.reply.failed)
             return report if arrival.late else replace(report, failed=report.failed + 1)

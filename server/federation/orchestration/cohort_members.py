@@ -19,7 +19,7 @@ from pocketquery.client.offer import Offer
 from pocketquery.client.private.messages import Stage
 from pocketquery.client.private.transport import SecureReply
 from pocketquery.server.federation.cohorts.cohort_offer import cohort_offers, seconds_to_answer
-from pocketquery.server.federation.cohorts.records import RelayReply
+from pocketquery.server.federation.cohorts.records import GatewayReply
 from pocketquery.server.federation.cohorts.stage_bundle import MOST_SEATS, StageBundle
 from pocketquery.server.federation.orchestration.clock import Clock
 from pocketquery.server.federation.orchestration.exchange import Arrival, Exchange
@@ -91,9 +91,11 @@ class GatewayMembers:
             if self._asked.get(arrival.node):
                 self._ask_again(arrival.node)
 
-    def _replies(self, node: int, reply: RelayReply) -> Iterator[tuple[int, SecureReply]]:
+    def _replies(
+        self, node: int, reply: GatewayReply[StageBundle]
+    ) -> Iterator[tuple[int, SecureReply]]:
         """What one gateway's answer holds of what it was asked for, by member."""
-        bundle = reply.bundle
+        bundle = reply.content
         if bundle is None or (bundle.round, bundle.stage) != (self._number, self._stage):
             why = reply.failed or "what it answered is of another round or stage"
             _log.warning("round %d: a gateway failed: %s", self._number, why)

@@ -23,13 +23,10 @@ from pocketquery.server.federation.cohorts.records import (
     ANNOUNCE,
     RELAY,
     TRAIN,
-    CohortReply,
-    RelayReply,
-    announcement_records,
-    bundle_records,
-    cohort_records,
+    GatewayReply,
     read_cohort_reply,
     read_relay_reply,
+    records_of,
 )
 from pocketquery.server.federation.cohorts.stage_bundle import StageBundle
 from pocketquery.server.federation.orchestration.clock import Clock
@@ -160,7 +157,7 @@ class Exchange:
         offer = offers[0][1].offer if offers else None
         number = "" if offer is None else str(offer.round)
         left = b"" if offer is None else self._left(offer.lineage)
-        contents = ((node, cohort_records(replace(one, left_release=left))) for node, one in offers)
+        contents = ((node, records_of(replace(one, left_release=left))) for node, one in offers)
         self._send(contents, TRAIN, number, seconds)
 
     def ask_relays(
@@ -174,12 +171,12 @@ class Exchange:
     ) -> None:
         """Send gateways the messages of one stage for their devices; ``more``: besides what is
         waited for."""
-        contents = ((node, bundle_records(one.to_bytes())) for node, one in bundles)
+        contents = ((node, records_of(one)) for node, one in bundles)
         self._send(contents, RELAY, f"{number}.{stage}", seconds, more=more)
 
     def announce(self, release: bytes, lineage: bytes, nodes: Sequence[int]) -> int:
         """Tell gateways the release in force; how many of them took note of it."""
-        content = announcement_records(AnnouncedRelease(release, lineage, self._left(lineage)))
+        content = records_of(AnnouncedRelease(release, lineage, self._left(lineage)))
         self._send(((node, content) for node in nodes), ANNOUNCE, "", _ANNOUNCE_SECONDS)
         end = self._clock.now() + _ANNOUNCE_SECONDS
         arrivals = self.cohort_arrivals(lambda: self._clock.now() > end)
@@ -227,13 +224,17 @@ class Exchange:
         """The same of a stage's messages."""
         return self._arrivals(is_over, read_secure_reply, SecureReply(0, b""))
 
-    def cohort_arrivals(self, is_over: Callable[[], bool]) -> Iterator[Arrival[CohortReply]]:
+    def cohort_arrivals(
+        self, is_over: Callable[[], bool]
+    ) -> Iterator[Arrival[GatewayReply[bytes]]]:
         """The same of gateways."""
-        return self._arrivals(is_over, read_cohort_reply, CohortReply(b""))
+        return self._arrivals(is_over, read_cohort_reply, GatewayReply(b""))
 
-    def relay_arrivals(self, is_over: Callable[[], bool]) -> Iterator[Arrival[RelayReply]]:
+    def relay_arrivals(
+        self, is_over: Callable[[], bool]
+    ) -> Iterator[Arrival[GatewayReply[StageBundle]]]:
         """The same of gateways in a private round."""
-        damaged = RelayReply(None, "its reply could not be unpacked")
+        damaged: GatewayReply[StageBundle] = GatewayReply(None, "its reply could not be unpacked")
         return self._arrivals(is_over, read_relay_reply, damaged)
 
     def _arrivals(

@@ -14,10 +14,11 @@ from pocketquery.client.offer import Offer
 from pocketquery.client.offer_limits import OfferLimits
 from pocketquery.sdk.bundle import lineage
 from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.server.federation.cohorts.announced_release import AnnouncedRelease
+from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer
 from pocketquery.server.federation.cohorts.records import (
     ANNOUNCE,
-    read_announcement,
-    read_cohort_offer,
+    read_part,
 )
 from pocketquery.server.federation.orchestration.clock import VirtualClock
 from pocketquery.server.federation.orchestration.federation import run_rounds
@@ -97,10 +98,10 @@ def test_gateways_are_given_what_a_roll_out_leaves_to_the_other_devices(
 
     def gateway(message: Message) -> Message:
         if message.metadata.message_type == ANNOUNCE:
-            announced = read_announcement(message)
+            announced = read_part(message, AnnouncedRelease)
             told.append((announced.release, announced.left_release))
             return Message(RecordDict(), reply_to=message)
-        asked = read_cohort_offer(message)
+        asked = read_part(message, CohortOffer)
         told.append((asked.offer.release, asked.left_release))
         raise ConnectionResetError("its process is gone")
 

@@ -19,10 +19,11 @@ from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer, coho
 from pocketquery.server.federation.cohorts.cohort_sum import CohortSum
 from pocketquery.server.federation.cohorts.merging import add_cohort
 from pocketquery.server.federation.cohorts.records import (
+    SUM,
     TRAIN,
-    cohort_records,
-    read_cohort_offer,
-    sum_records,
+    byte_records,
+    read_part,
+    records_of,
 )
 from pocketquery.server.federation.orchestration.clock import VirtualClock
 from pocketquery.server.federation.orchestration.cohort_collector import CohortCollector
@@ -125,7 +126,7 @@ def test_an_offer_says_what_the_remembered_rounds_offered() -> None:
 def test_an_offer_carries_the_release_that_a_roll_out_leaves_to_the_other_devices() -> None:
     plain, made = asked(), asked(left_release=b"other")
     for one in (plain, made):
-        assert read_cohort_offer(sent(cohort_records(one))) == one
+        assert read_part(sent(records_of(one)), CohortOffer) == one
     assert made.digest == plain.digest  # it makes no other round
 
 
@@ -204,10 +205,10 @@ def driven(
 
     def node(number: int) -> Callable[[Message], Message]:
         def handle(message: Message) -> Message:
-            data = answers[number](read_cohort_offer(message))
+            data = answers[number](read_part(message, CohortOffer))
             if data is None:
                 raise ConnectionResetError("its process is gone")
-            return Message(sum_records(data), reply_to=message)
+            return Message(byte_records(SUM, data), reply_to=message)
 
         return handle
 

@@ -18,9 +18,8 @@ from pocketquery.sdk.errors import CorruptArtifactError
 from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer
 from pocketquery.server.federation.cohorts.records import (
     RELAY,
-    bundle_records,
-    read_bundle,
-    read_cohort_offer,
+    read_part,
+    records_of,
 )
 from pocketquery.server.federation.cohorts.stage_bundle import StageBundle
 from pocketquery.server.federation.orchestration.clock import VirtualClock
@@ -90,8 +89,8 @@ def members(
     def node(number: int) -> Callable[[Message], Message]:
         def handle(message: Message) -> Message:
             if message.metadata.message_type == RELAY:
-                asked.append(read_bundle(message))
-            return Message(bundle_records(answers[number](message).to_bytes()), reply_to=message)
+                asked.append(read_part(message, StageBundle))
+            return Message(records_of(answers[number](message)), reply_to=message)
 
         return handle
 
@@ -106,7 +105,7 @@ def told(made: GatewayMembers) -> list[tuple[int, SecureReply]]:
 
 def test_a_gateway_speaks_for_the_seats_that_it_was_asked_for() -> None:
     def honest(message: Message) -> StageBundle:
-        down = read_bundle(message)
+        down = read_part(message, StageBundle)
         return StageBundle(3, down.stage, {seat: b"from %d" % seat for seat in down.bodies})
 
     def hostile(message: Message) -> StageBundle:
@@ -158,7 +157,7 @@ def test_who_is_ready_comes_once_and_no_more_than_were_asked_for() -> None:
     began: list[CohortOffer] = []
 
     def gateway(message: Message) -> StageBundle:
-        began.append(read_cohort_offer(message))
+        began.append(read_part(message, CohortOffer))
         return StageBundle(4, Stage.OFFER, {seat: b"%d" % seat for seat in range(9)}, declined=2)
 
     made, _ = members({1: gateway, 2: gateway})

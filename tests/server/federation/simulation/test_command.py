@@ -224,7 +224,7 @@ def test_offers_that_every_device_declines_are_refused_at_once(
 @pytest.mark.parametrize(
     ("extra", "users", "said"),
     [
-        (["--rounds", "0"], None, "at least one round"),
+        (["--rounds", "0"], None, "rounds is 0, expected a whole number from 1"),
         ([], ["--clients", "clients"], "--gate-queries"),
         (["--gate-qrels", "qrels"], None, "--gate-queries"),
     ],
