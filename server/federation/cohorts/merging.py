@@ -49,16 +49,12 @@ def add_cohort(
         problem, cohort, merged = (Reason.NORM_OUT_OF_BOUNDS, str(error)), None, None
     if problem or cohort is None or merged is None:
         reason, detail = problem or (Reason.MALFORMED, "")
-        counts = {**opened.quarantined, reason.value: opened.quarantined.get(reason.value, 0) + 1}
-        return replace(opened, quarantined=counts), Receipt(False, reason, detail[:300]), None
-    counts = dict(opened.quarantined)
-    for name, number in cohort.quarantined.items():
-        counts[name] = counts.get(name, 0) + number
+        receipt = Receipt(False, reason, detail[:300])
+        return opened.with_quarantined({reason.value: 1}), receipt, None
     after = replace(
-        opened,
+        opened.with_quarantined(cohort.quarantined),
         shards=merged,
         nonces=opened.nonces.add(cohort.nonce),
-        quarantined=counts,
         clipped=opened.clipped + cohort.clipped,
         norms=opened.norms + cohort.norms,
         staleness=opened.staleness + cohort.staleness,

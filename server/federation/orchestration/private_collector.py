@@ -160,11 +160,8 @@ class PrivateCollector:
         opened, now = _with_sums(self.opened, sums or {}), self._clock.now()
         if secure.stage is Stage.OFFER and not secure.stages:  # the first stage's deadline counts
             opened = replace(opened, elapsed=opened.elapsed_at(now), last_now=now)
-        quarantined = dict(opened.quarantined)
-        for reason, count in left_out.items():
-            quarantined[reason.value] = quarantined.get(reason.value, 0) + count
-        opened = replace(opened, secure=secure, quarantined=quarantined)
-        self._journal.advance(opened, charge=charge)
+        opened = opened.with_quarantined({one.value: count for one, count in left_out.items()})
+        self._journal.advance(replace(opened, secure=secure), charge=charge)
 
     def show(self, *, declined: int, failed: int) -> None:
         """Bring the report up to date, with what the journal knows, which a kill does not change;

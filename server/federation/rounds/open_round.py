@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.federation.rounds.nonces import NonceSet
@@ -72,6 +72,12 @@ class OpenRound:
     def received(self) -> int:
         """Number of replies, good and bad."""
         return self.accepted + sum(self.quarantined.values())
+
+    def with_quarantined(self, more: Mapping[str, int]) -> OpenRound:
+        """This round after more replies that were left out, by reason."""
+        before = self.quarantined
+        added = {reason: before.get(reason, 0) + count for reason, count in more.items()}
+        return replace(self, quarantined={**before, **added})
 
     def elapsed_at(self, now: float) -> float:
         """Seconds the round has been open when the clock reads ``now``.

@@ -12,6 +12,7 @@ sum and its nonce.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -240,7 +241,7 @@ class _Batch:
 
     addends: dict[int, list[RunningSum]] = field(default_factory=dict)
     nonces: set[str] = field(default_factory=set)
-    reasons: list[str] = field(default_factory=list)
+    reasons: Counter[str] = field(default_factory=Counter)
     clipped: int = 0
     staleness: int = 0
     norms: int = 0
@@ -256,20 +257,17 @@ class _Batch:
         return Receipt(True, shard=shard, nonce=nonce)
 
     def leave_out(self, problem: Quarantined) -> Receipt:
-        self.reasons.append(problem.reason.value)
+        self.reasons[problem.reason.value] += 1
         return Receipt(False, problem.reason, problem.detail)
 
     def added_to(self, opened: OpenRound) -> OpenRound:
-        shards, quarantined = list(opened.shards), dict(opened.quarantined)
+        shards = list(opened.shards)
         for number, addends in self.addends.items():
             shards[number] = shards[number].merge_all(addends)
-        for reason in self.reasons:
-            quarantined[reason] = quarantined.get(reason, 0) + 1
         return replace(
-            opened,
+            opened.with_quarantined(self.reasons),
             shards=tuple(shards),
             nonces=opened.nonces.add_all(self.nonces),
-            quarantined=quarantined,
             clipped=opened.clipped + self.clipped,
             staleness=opened.staleness + self.staleness,
             norms=opened.norms + self.norms,
