@@ -70,11 +70,8 @@ class Authentication:
             Problem: there are.
         """
         buckets = self._by_watcher if watches else self._by_address
-        wait = buckets.take(network_of(address), self._now())
-        if wait:
-            raise Problem(
-                429, "address_rate", "too many requests from this address", retry_after=wait
-            )
+        what = "requests from this address"
+        self._limit(buckets, network_of(address), "address_rate", what)
 
     def check_authority(self, authority: str) -> None:
         """See that a request is for this gateway.
@@ -123,11 +120,7 @@ class Authentication:
         Raises:
             Problem: it was taken before, or there are too many.
         """
-        wait = self._by_device.take(signed.key, self._now())
-        if wait:
-            raise Problem(
-                429, "device_rate", "too many requests from this device", retry_after=wait
-            )
+        self._limit(self._by_device, signed.key, "device_rate", "requests from this device")
         try:
             new = self._nonces.take(signed.key, signed.nonce, self._clock())
         except NoncesFullError as error:
@@ -152,11 +145,12 @@ class Authentication:
         Raises:
             Problem: there are.
         """
-        wait = self._registering.take(network_of(request.address), self._now())
-        if wait:
-            raise Problem(
-                429, "registrations", "too many new devices at this address", retry_after=wait
-            )
+        who, what = network_of(request.address), "new devices at this address"
+        self._limit(self._registering, who, "registrations", what)
+
+    def _limit(self, buckets: Buckets, who: bytes, code: str, what: str) -> None:
+        if wait := buckets.take(who, self._now()):
+            raise Problem(429, code, f"too many {what}", retry_after=wait)
 
 
 def _buckets(per_minute: float, minutes: float) -> Buckets:
