@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pocketquery.sdk.commands import print_json
 from pocketquery.sdk.errors import InvalidInputError
@@ -11,8 +11,12 @@ from pocketquery.sdk.settings.command_line import add_settings_command
 from pocketquery.sdk.settings.common import AsJson, IndexPublicKey
 from pocketquery.sdk.settings.declaration import Option, Settings, as_json
 
-__all__ = ["vectors"]
+if TYPE_CHECKING:
+    from pocketquery.export.qdrant import Datatype
+    from pocketquery.export.sync import SyncReport
+    from pocketquery.export.vectors import VectorsReport
 
+__all__ = ["vectors"]
 
 _EPILOG = """\
 examples:
@@ -71,51 +75,39 @@ def vectors(subparsers: Any) -> None:
 
 
 def _vectors(options: VectorsOptions) -> int:
-    if options.to is not None:
-        return _sync(options, options.to)
-    from pocketquery.export.vectors import export_vectors
+    report: SyncReport | VectorsReport
+    if options.to is None:
+        from pocketquery.export.vectors import export_vectors
 
-    report = export_vectors(
-        options.index,
-        options.output or "",
-        format=options.format or "parquet",
-        public_key=options.index_public_key,
-    )
+        report = export_vectors(
+            options.index,
+            options.output or "",
+            format=options.format or "parquet",
+            public_key=options.index_public_key,
+        )
+        line = f"{report.path}: {report.documents} vectors, {report.bytes / 1e6:.1f} MB"
+    else:
+        report = _synced(options, options.to)
+        counts = f"{report.added} added, {report.changed} changed, {report.removed} removed"
+        line = f"{report.table}: {report.documents} documents ({counts})"
     if options.json:
         print_json(as_json(report))
         return 0
-    print(f"{report.path}: {report.documents} vectors, {report.bytes / 1e6:.1f} MB")
+    print(line)
     print(f"  space      {report.space_id}, {report.dimension} dimensions")
     return 0
 
 
-def _sync(options: VectorsOptions, database: str) -> int:
-    table = options.table or "documents"
-    vector_type = options.vector_type or "halfvec"
+def _synced(options: VectorsOptions, database: str) -> SyncReport:
+    table, key = options.table or "documents", options.index_public_key
+    kind = options.vector_type or "halfvec"
     if database.startswith(("http://", "https://")):
         from pocketquery.export.qdrant import sync_qdrant
 
-        report = sync_qdrant(
-            options.index,
-            database,
-            collection=table,
-            datatype="float16" if vector_type == "halfvec" else "float32",
-            public_key=options.index_public_key,
+        datatype: Datatype = "float16" if kind == "halfvec" else "float32"
+        return sync_qdrant(
+            options.index, database, collection=table, datatype=datatype, public_key=key
         )
-    else:
-        from pocketquery.export.postgres import sync_postgres
+    from pocketquery.export.postgres import sync_postgres
 
-        report = sync_postgres(
-            options.index,
-            database,
-            table=table,
-            vector_type=vector_type,
-            public_key=options.index_public_key,
-        )
-    if options.json:
-        print_json(as_json(report))
-        return 0
-    counts = f"{report.added} added, {report.changed} changed, {report.removed} removed"
-    print(f"{report.table}: {report.documents} documents ({counts})")
-    print(f"  space      {report.space_id}, {report.dimension} dimensions")
-    return 0
+    return sync_postgres(options.index, database, table=table, vector_type=kind, public_key=key)
