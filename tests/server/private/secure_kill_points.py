@@ -28,6 +28,7 @@ from flwr.app import Message
 from pocketquery.client.private.messages import Stage
 from pocketquery.client.private.sharing import join as plain_join
 from pocketquery.client.private.transport import read_secure_reply
+from pocketquery.sdk import sqlite_file
 from pocketquery.sdk.sqlite_file import transaction
 from pocketquery.server.federation.orchestration import journal as journal_module
 from pocketquery.server.federation.orchestration.clock import VirtualClock
@@ -66,7 +67,8 @@ class Killer:
         self._plain = transaction
 
     def install(self) -> None:
-        vars(journal_module)["transaction"] = self._transaction
+        for module in (journal_module, sqlite_file):  # the second makes the file
+            vars(module)["transaction"] = self._transaction
 
     @contextlib.contextmanager
     def _transaction(self, connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
