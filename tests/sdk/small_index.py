@@ -5,12 +5,14 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pocketquery.sdk.index.builder import IndexBuilder
 from pocketquery.sdk.index.documents import Document, content
-from pocketquery.sdk.index.index import create_index
+from pocketquery.sdk.index.index import Index, create_index
 
 DIMENSION = 32
 SPACE = "space-of-words"
@@ -56,11 +58,21 @@ def vectors_of(documents: Iterable[Document]) -> NDArray[np.float32]:
     return WordEncoder().encode([content(document) for document in documents])
 
 
-def make_index(path: Path, count: int = 60) -> list[Document]:
-    """An index of ``count`` documents at ``path``."""
-    documents = make_documents(count)
-    with create_index(path, space_id=SPACE, dimension=DIMENSION) as builder:
-        for start in range(0, count, 25):
-            some = documents[start : start + 25]
-            builder.add(some, vectors_of(some))
+def add_documents(target: Index | IndexBuilder, count: int, first: int = 0) -> list[Document]:
+    """Documents of ``make_documents``, added with their vectors."""
+    documents = make_documents(count, first)
+    target.add(documents, vectors_of(documents))
     return documents
+
+
+def new_index(path: Path, **options: Any) -> IndexBuilder:
+    """``create_index`` in this encoder's space; ``options`` are added or take its place."""
+    return create_index(path, **{"space_id": SPACE, "dimension": DIMENSION} | options)
+
+
+def make_index(path: Path, count: int = 60, first: int = 0, **options: Any) -> list[Document]:
+    """An index of ``count`` documents at ``path``, in commits of 25."""
+    with new_index(path, **options) as builder:
+        for start in range(first, first + count, 25):
+            add_documents(builder, min(25, first + count - start), start)
+    return make_documents(count, first)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,8 @@ PRIVATE = bytes(range(32))
 PUBLIC = public_key_of(PRIVATE)
 OTHER = public_key_of(b"\x07" * 32)
 NEW = sdk.Document("new", "The new one.", {})
+NOT_MADE_OVER = r"not made over this index\.json"
+JOURNAL = "documents.sqlite-journal"
 VECTOR = np.ones((1, DIMENSION), np.float32)
 
 
@@ -48,33 +51,36 @@ def test_an_unsigned_index_is_as_it_was_and_refused_with_a_key(tmp_path: Path) -
             opening(path, public_key=PUBLIC)
 
 
-def test_a_journal_beside_it_is_refused(signed: Path) -> None:
-    """It would be played back into the database after that was compared."""
-    (signed / "documents.sqlite-journal").write_bytes(b"")
+@pytest.mark.parametrize(
+    ("file", "change", "key", "error", "message"),
+    [
+        # It would be played back into the database after that was compared.
+        (JOURNAL, lambda data: b"", PUBLIC, CorruptArtifactError, "sqlite-journal is beside"),
+        ("signature", lambda data: data, OTHER, SignatureError, NOT_MADE_OVER + " by the key"),
+        ("signature", lambda data: None, None, SignatureError, "says it is signed by the key"),
+        ("index.json", lambda data: data.replace(b": 16", b": 17"), PUBLIC, SignatureError,
+         NOT_MADE_OVER),
+    ],
+)  # fmt: skip
+def test_what_is_not_as_it_was_signed_is_refused(
+    signed: Path,
+    file: str,
+    change: Callable[[bytes], bytes | None],
+    key: bytes | None,
+    error: type[Exception],
+    message: str,
+) -> None:
+    path = signed / file
+    data = change(path.read_bytes() if path.exists() else b"")
+    if data is None:
+        path.unlink()
+    else:
+        path.write_bytes(data)
     for opening in (sdk.open_index, sdk.verify):
-        with pytest.raises(CorruptArtifactError, match="sqlite-journal is beside"):
-            opening(signed, public_key=PUBLIC)
-    sdk.open_index(signed).close()
-
-
-def test_another_key_is_refused(signed: Path) -> None:
-    for opening in (sdk.open_index, sdk.verify):
-        with pytest.raises(SignatureError, match=r"not made over this index\.json by the key"):
-            opening(signed, public_key=OTHER)
-
-
-def test_a_signature_that_was_taken_away_is_noticed_without_a_key(signed: Path) -> None:
-    (signed / "signature").unlink()
-    for opening in (sdk.open_index, sdk.verify):
-        with pytest.raises(SignatureError, match="says it is signed by the key"):
-            opening(signed)
-
-
-def test_a_changed_description_is_refused(signed: Path) -> None:
-    path = signed / "index.json"
-    path.write_bytes(path.read_bytes().replace(b'"dimension": 16', b'"dimension": 17'))
-    with pytest.raises(SignatureError, match=r"not made over this index\.json"):
-        sdk.open_index(signed, public_key=PUBLIC)
+        with pytest.raises(error, match=message):
+            opening(signed, public_key=key)
+    if file == JOURNAL:
+        sdk.open_index(signed).close()
 
 
 def test_a_changed_byte_of_any_file_is_refused_before_it_is_used(signed: Path) -> None:
@@ -112,20 +118,23 @@ def test_opened_but_not_changed_it_is_the_publishers_yet(signed: Path) -> None:
     sdk.open_index(signed, public_key=PUBLIC).close()
 
 
-def test_a_change_while_it_is_open_with_a_key_is_not_taken_up(signed: Path) -> None:
-    with sdk.open_index(signed, public_key=PUBLIC) as index:
-        with sdk.open_index(signed, writable=True) as writer:
-            writer.add([NEW], VECTOR)
-        with pytest.raises(SignatureError, match="changed or replaced since its signature"):
-            index.search("sea", mode="lexical")
+def add_the_new_one(path: Path) -> None:
+    with sdk.open_index(path, writable=True) as writer:
+        writer.add([NEW], VECTOR)
 
 
-def test_an_index_that_takes_its_place_is_not_taken_up(signed: Path) -> None:
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [(add_the_new_one, "changed on this device"), (write_tiny_index, "found no signature")],
+)
+def test_a_change_while_it_is_open_with_a_key_is_not_taken_up(
+    signed: Path, change: Callable[[Path], object], message: str
+) -> None:
     with sdk.open_index(signed, public_key=PUBLIC) as index:
-        write_tiny_index(signed)
+        change(signed)
         with pytest.raises(SignatureError, match="changed or replaced since its signature"):
             index.search("sea", mode="lexical")
-    with pytest.raises(SignatureError, match="found no signature"):
+    with pytest.raises(SignatureError, match=message):
         sdk.open_index(signed, public_key=PUBLIC)
 
 

@@ -15,9 +15,8 @@ import pytest
 from pocketquery import sdk
 from pocketquery.sdk.cli import _sources, main
 from pocketquery.sdk.folders import replace_folder
-from pocketquery.sdk.index.builder import create_index
 from pocketquery.sdk.plain_files import is_private
-from tests.sdk.small_index import DIMENSION, SPACE, make_documents, vectors_of
+from tests.sdk.small_index import make_documents, new_index, vectors_of
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="permissions of POSIX")
 
@@ -102,9 +101,7 @@ def test_a_corpus_that_others_cannot_read(public: Path, umask: int) -> None:
 def test_what_is_cut_or_made_of_a_private_index_is_private(public: Path, umask: int) -> None:
     documents = make_documents(20)
     for name, private in (("old", True), ("new", False)):
-        with create_index(
-            public / name, space_id=SPACE, dimension=DIMENSION, private=private
-        ) as builder:
+        with new_index(public / name, private=private) as builder:
             some = documents if private else documents[3:]
             builder.add(some, vectors_of(some))
     assert modes(public / "old") == {0o700, 0o600}
@@ -125,7 +122,7 @@ def test_a_private_index_stays_private_whatever_is_done_to_it(public: Path, umas
     documents, more = make_documents(20), make_documents(5, first=100)
     place = public / "index"
     for private in (True, False):  # the second build only takes the place of the first
-        with create_index(place, space_id=SPACE, dimension=DIMENSION, private=private) as builder:
+        with new_index(place, private=private) as builder:
             assert stat.S_IMODE((public / ".index.building").stat().st_mode) == 0o700
             builder.add(documents, vectors_of(documents))
         assert modes(place) == {0o700, 0o600}
@@ -143,10 +140,10 @@ def test_texts_that_others_cannot_read_close_the_index_they_are_added_to(
 ) -> None:
     expected = {0o700, 0o600} if closed else open_index_modes(umask)
     documents = list(sdk.read_folder(notes(public, closed)))
-    with create_index(public / "built", space_id=SPACE, dimension=DIMENSION) as builder:
+    with new_index(public / "built") as builder:
         builder.add(documents, vectors_of(documents))
     assert modes(public / "built") == expected
-    with create_index(public / "own", space_id=SPACE, dimension=DIMENSION):
+    with new_index(public / "own"):
         pass
     assert modes(public / "own") == open_index_modes(umask)
     with sdk.open_index(public / "own", writable=True) as index:

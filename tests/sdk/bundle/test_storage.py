@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import functools
 import io
 import os
 import shutil
@@ -88,16 +89,14 @@ def packed_bytes(folder: Path) -> bytearray:
     return bytearray(folder.with_suffix(".zip").read_bytes())
 
 
-def at_entry(data: bytearray, offset: int, layout: str, value: int) -> object:
+def at_entry(
+    data: bytearray, offset: int, layout: str, value: int, record: bytes = b"PK\1\2"
+) -> None:
     """Write into the directory's first entry."""
-    struct.pack_into(layout, data, data.index(b"PK\1\2") + offset, value)
-    return None
+    struct.pack_into(layout, data, data.index(record) + offset, value)
 
 
-def at_end(data: bytearray, offset: int, layout: str, value: int) -> object:
-    """Write into the record at the end."""
-    struct.pack_into(layout, data, data.index(b"PK\5\6") + offset, value)
-    return None
+at_end = functools.partial(at_entry, record=b"PK\5\6")  # into the record at the end
 
 
 @pytest.mark.parametrize(
@@ -107,6 +106,7 @@ def at_end(data: bytearray, offset: int, layout: str, value: int) -> object:
         (lambda d: (at_entry(d, 24, "<L", 6), at_entry(d, 20, "<L", 6)), "described otherwise"),
         (lambda d: at_entry(d, 16, "<L", 7), "described otherwise"),
         (lambda d: at_entry(d, 10, "<H", 99), r"compressed \(method 99\)"),
+        (lambda d: at_entry(d, 8, "<H", 1), "encrypted"),
         (lambda d: at_entry(d, 8, "<H", 1 << 13), "encrypted"),
         (lambda d: at_entry(d, 42, "<L", 1), "described otherwise"),
         (lambda d: at_entry(d, 42, "<L", 0xFFFFFFFF), "begins behind its end"),
@@ -213,50 +213,37 @@ def test_what_the_system_refuses_is_an_error_of_ours(folder: Path) -> None:
         opened.read("absent", 10)
 
 
-@pytest.mark.parametrize("name", ["../a", "/a", "x/../../a", "C:/a", "..\\a", "\\a"])
-def test_a_name_that_leaves_the_folder_is_refused(name: str, tmp_path: Path) -> None:
+@pytest.mark.filterwarnings("ignore:Duplicate name:UserWarning")
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        *(([name], "inside the folder only")
+          for name in ("../a", "/a", "x/../../a", "C:/a", "..\\a", "\\a")),
+        (["a", "a"], "'a' twice"),
+    ],
+)  # fmt: skip
+def test_names_that_no_folder_has_are_refused(
+    tmp_path: Path, names: list[str], message: str
+) -> None:
     path = tmp_path / "bad.zip"
     with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr(zipfile.ZipInfo(name), b"x")
-    with pytest.raises(CorruptArtifactError, match="inside the folder only"):
+        for name in names:
+            archive.writestr(zipfile.ZipInfo(name), b"x")
+    with pytest.raises(CorruptArtifactError, match=message):
         open_storage(path)
 
 
-@pytest.mark.filterwarnings("ignore:Duplicate name:UserWarning")
-def test_the_same_name_twice_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "twice.zip"
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("a", b"1")
-        archive.writestr("a", b"2")
-    with pytest.raises(CorruptArtifactError, match="'a' twice"):
-        open_storage(path)
-
-
-def test_an_encrypted_file_is_refused(folder: Path, tmp_path: Path) -> None:
-    path = tmp_path / "packed.zip"
-    pack(folder, path)
-    data = bytearray(path.read_bytes())
-    at = data.index(b"PK\x01\x02")  # the central directory's first entry; its flags are at 8
-    data[at + 8] |= 1
-    path.write_bytes(data)
-    with pytest.raises(CorruptArtifactError, match="encrypted"):
-        open_storage(path)
-
-
-def test_a_broken_zip_is_refused_at_every_truncation(folder: Path, tmp_path: Path) -> None:
-    path = tmp_path / "packed.zip"
-    pack(folder, path)
-    data = path.read_bytes()
+def test_a_broken_zip_is_refused_at_every_truncation(folder: Path) -> None:
+    data, path = packed_bytes(folder), folder.with_suffix(".zip")
     for length in range(0, len(data), 7):
         path.write_bytes(data[:length])
         with pytest.raises(CorruptArtifactError, match="not a readable zip"):
             open_storage(path)
 
 
-def test_a_changed_byte_is_found_by_the_zip_itself(folder: Path, tmp_path: Path) -> None:
-    path = tmp_path / "packed.zip"
-    pack(folder, path)
-    path.write_bytes(path.read_bytes().replace(b"alpha", b"alphb"))
+def test_a_changed_byte_is_found_by_the_zip_itself(folder: Path) -> None:
+    path = folder.with_suffix(".zip")
+    path.write_bytes(packed_bytes(folder).replace(b"alpha", b"alphb"))
     with pytest.raises(CorruptArtifactError, match=r"a\.txt cannot be unzipped"):
         open_storage(path).read("a.txt", 100)
 

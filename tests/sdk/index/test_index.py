@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import contextlib
 import shutil
 import sqlite3
 import subprocess
 import sys
 import textwrap
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,14 +20,16 @@ from hypothesis import strategies as st
 from pocketquery.sdk.errors import ArtifactError, InvalidInputError, SpaceMismatchError
 from pocketquery.sdk.index.analysis import Analyzer
 from pocketquery.sdk.index.documents import content
-from pocketquery.sdk.index.index import Document, Index, create_index, open_index, verify_index
+from pocketquery.sdk.index.index import Document, Index, open_index, verify_index
 from pocketquery.sdk.sqlite_file import SqliteKind
 from tests.sdk.small_index import (
     DIMENSION,
     SPACE,
     WordEncoder,
+    add_documents,
     make_documents,
     make_index,
+    new_index,
     vectors_of,
 )
 
@@ -46,12 +50,10 @@ def ids(hits: list[Any]) -> list[str]:
     return [hit.id for hit in hits]
 
 
-class OtherSpace(WordEncoder):
-    space_id = "space-of-others"
-
-
 def test_what_it_says_of_itself(index: Index) -> None:
     assert (len(index), index.space_id, index.dimension) == (60, SPACE, DIMENSION)
+    assert repr(index).startswith(f"Index({str(index.path)!r}, ")
+    assert index.space_id in repr(index)
 
 
 @pytest.mark.parametrize("mode", ["dense", "lexical", "hybrid"])
@@ -157,8 +159,7 @@ def test_a_deleted_text_leaves_the_file(index: Index, path: Path) -> None:
 
 
 def test_added_documents_are_found(index: Index) -> None:
-    more = make_documents(30, first=60)
-    index.add(more, vectors_of(more))
+    more = add_documents(index, 30, 60)
     assert len(index) == 90
     assert ids(index.search("number 75 in 1975", 1)) == ["doc-75"]
     assert index.get("doc-75") == more[15]
@@ -168,7 +169,7 @@ def test_added_documents_are_found(index: Index) -> None:
 
 
 def test_an_add_is_all_or_nothing(index: Index) -> None:
-    more = [*make_documents(5, first=60), *make_documents(1, first=3)]
+    more = [*make_documents(5, 60), *make_documents(1, 3)]
     with pytest.raises(InvalidInputError, match="'doc-3'"):
         index.add(more, vectors_of(more))
     assert len(index) == 60
@@ -178,7 +179,7 @@ def test_an_add_is_all_or_nothing(index: Index) -> None:
 
 
 def test_a_long_add_that_fails_at_its_end_is_no_damage(index: Index) -> None:
-    more = [*make_documents(1100, first=60), *make_documents(1)]
+    more = [*make_documents(1100, 60), *make_documents(1)]
     with pytest.raises(InvalidInputError, match="'doc-0'"):
         index.add(more, vectors_of(more))
     index.verify()
@@ -201,8 +202,7 @@ def test_compacting_changes_no_dense_ranking_and_shrinks_the_files(
     assert len(list(path.glob("*.u8"))) == 1
     assert sum(file.stat().st_size for file in path.iterdir()) < size
     index.verify()
-    more = make_documents(3, first=60)
-    index.add(more, vectors_of(more))
+    add_documents(index, 3, 60)
     assert ids(index.search("number 61 in 1961", 1)) == ["doc-61"]
 
 
@@ -260,28 +260,11 @@ def test_bad_searches_say_what_is_wrong(
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30))
-def test_any_text_can_be_searched(text: str) -> None:
-    index = _shared_index()
+@given(text=st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30))
+def test_any_text_can_be_searched(kept: Index, text: str) -> None:
     if text.strip():
-        assert len(index.search(text, 5)) == 5
-        index.search(text, 5, mode="lexical")
-
-
-_OPENED: list[Index] = []
-
-
-def _shared_index() -> Index:
-    if not _OPENED:
-        import atexit
-        import tempfile
-
-        folder = tempfile.TemporaryDirectory()
-        atexit.register(folder.cleanup)
-        make_index(Path(folder.name) / "index", 20)
-        _OPENED.append(open_index(Path(folder.name) / "index", encoder=WordEncoder()))
-        atexit.register(_OPENED[0].close)
-    return _OPENED[0]
+        assert len(kept.search(text, 5)) == 5
+        kept.search(text, 5, mode="lexical")
 
 
 def test_without_an_encoder_text_is_searched_by_words_only(path: Path) -> None:
@@ -292,8 +275,10 @@ def test_without_an_encoder_text_is_searched_by_words_only(path: Path) -> None:
 
 
 def test_an_encoder_of_another_space_is_refused(path: Path) -> None:
+    encoder = WordEncoder()
+    encoder.space_id = "space-of-others"
     with pytest.raises(SpaceMismatchError, match=f"{SPACE}.*space-of-others"):
-        open_index(path, encoder=OtherSpace())
+        open_index(path, encoder=encoder)
 
 
 def test_reading_only_refuses_to_write(path: Path) -> None:
@@ -323,21 +308,7 @@ def test_bad_adds_say_what_is_wrong(
     assert len(index) == 60
 
 
-SAYS_TOO_LITTLE = [
-    "",
-    " \n",
-    "\x00",
-    "\u200b\u00ad",
-    "-",
-    "...",
-    "— “”",
-    "=====",
-    "→",
-    "👍",
-    "a",
-    "É",
-    "7",
-]
+SAYS_TOO_LITTLE = ["", " \n", "\x00", "\u200b\u00ad", *"-→👍aÉ7", "...", "— “”", "====="]
 SAYS_ENOUGH = ["a a", "42", "ab", "日", "я", "ß", "½", "the"]
 
 
@@ -348,7 +319,7 @@ def test_what_says_too_little_is_found_by_words_alone(tmp_path: Path, built: boo
     titled = [Document(f"titled {text}", text, {"title": "an old oak"}) for text in texts]
     opposite = -np.ones((len(texts), DIMENSION))  # to every other document
     path = tmp_path / "index"
-    with create_index(path, space_id=SPACE, dimension=DIMENSION) as builder:
+    with new_index(path) as builder:
         if built:
             builder.add([*documents, *titled], np.concatenate([opposite, opposite]))
     with open_index(path, encoder=WordEncoder(), writable=True) as index:
@@ -377,12 +348,10 @@ def test_adding_nothing_is_harmless(index: Index) -> None:
 
 
 def test_deleting_wants_a_list(index: Index) -> None:
-    with pytest.raises(InvalidInputError, match="list"):
-        index.delete("doc-1")
-    with pytest.raises(InvalidInputError, match="list"):
-        index.delete(None)  # type: ignore[arg-type]
-    with pytest.raises(InvalidInputError, match=r"ids\[1\]"):
-        index.delete(["doc-1", 3])  # type: ignore[list-item]
+    cases: list[tuple[Any, str]] = [("doc-1", "list"), (None, "list"), (["doc-1", 3], r"ids\[1\]")]
+    for identifiers, message in cases:
+        with pytest.raises(InvalidInputError, match=message):
+            index.delete(identifiers)
 
 
 def test_a_closed_index_says_so(path: Path) -> None:
@@ -400,8 +369,7 @@ def test_a_reader_sees_what_a_writer_commits(path: Path, index: Index) -> None:
         assert len(reader) == 59
         index.compact()
         assert ids(reader.search("number 7 in 1907", 1)) == ["doc-7"]
-        more = make_documents(1, first=60)
-        index.add(more, vectors_of(more))
+        add_documents(index, 1, 60)
         assert ids(reader.search("number 60 in 1960", 1)) == ["doc-60"]
 
 
@@ -413,34 +381,36 @@ def test_closing_a_writer_seals_the_files(path: Path) -> None:
     assert verify_index(path).generation > 0
 
 
-def test_threads_search_while_one_writes(path: Path) -> None:
-    problems: list[BaseException] = []
+@contextlib.contextmanager
+def searching(search: Callable[[], None], count: int) -> Iterator[None]:
+    """Threads that search again and again; none may fail."""
     done = threading.Event()
 
-    def search(index: Index) -> None:
-        try:
-            while not done.is_set():
-                for mode in ("dense", "lexical", "hybrid"):
-                    hits = index.search("the violin was painted", 10, mode=mode)
-                    assert len(hits) == 10
-                    assert len(set(ids(hits))) == 10
-        except BaseException as error:
-            problems.append(error)
+    def repeat() -> None:
+        while not done.is_set():
+            search()
 
-    with open_index(path, encoder=WordEncoder(), writable=True) as index:
-        threads = [threading.Thread(target=search, args=(index,)) for _ in range(4)]
-        for thread in threads:
-            thread.start()
+    with ThreadPoolExecutor(count) as pool:
+        running = [pool.submit(repeat) for _ in range(count)]
+        try:
+            yield
+        finally:
+            done.set()
+    for one in running:
+        one.result()
+
+
+def test_threads_search_while_one_writes(index: Index) -> None:
+    def search() -> None:
+        for mode in ("dense", "lexical", "hybrid"):
+            assert len(set(ids(index.search("the violin was painted", 10, mode=mode)))) == 10
+
+    with searching(search, 4):
         for round_number in range(6):
-            more = make_documents(10, first=100 + 10 * round_number)
-            index.add(more, vectors_of(more))
+            more = add_documents(index, 10, 100 + 10 * round_number)
             index.delete([more[0].id])
             if round_number % 3 == 2:
                 index.compact()
-        done.set()
-        for thread in threads:
-            thread.join()
-    assert not problems
 
 
 def test_a_reader_in_another_process_sees_whole_states(path: Path) -> None:
@@ -465,8 +435,7 @@ def test_a_reader_in_another_process_sees_whole_states(path: Path) -> None:
         assert reader.stdout is not None
         assert reader.stdout.readline() == b"ready\n"
         for first in range(60, 160, 20):
-            more = make_documents(20, first=first)
-            index.add(more, vectors_of(more))
+            add_documents(index, 20, first)
         _, errors = reader.communicate(timeout=60)
     assert reader.returncode == 0, errors.decode()
 
@@ -477,7 +446,7 @@ def test_a_failure_inside_an_add_leaves_the_index_as_it_was(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    more = make_documents(5, first=60)
+    more = make_documents(5, 60)
     for step in ("append_vectors", "insert_postings", "insert_documents", "next_generation"):
         with monkeypatch.context() as patch:
             patch.setattr(f"pocketquery.sdk.index.segments.{step}", full)
@@ -494,31 +463,21 @@ def test_a_full_database_leaves_the_index_as_it_was(path: Path) -> None:
         with index._database._connection() as connection:
             (pages,) = connection.execute("PRAGMA page_count").fetchone()
             connection.execute(f"PRAGMA max_page_count = {pages}")
-        more = make_documents(500, first=60)
+        more = make_documents(500, 60)
         with pytest.raises(ArtifactError, match=r"full.*is as it was"):
             index.add(more, vectors_of(more))
         assert len(index) == 60
 
 
-def rebuild(path: Path, first: int, space: str = SPACE) -> None:
-    """Another index of as many documents and commits takes the place of the one at ``path``."""
-    documents = make_documents(60, first=first)
-    with create_index(path, space_id=space, dimension=DIMENSION) as builder:
-        for start in range(0, 60, 25):
-            some = documents[start : start + 25]
-            builder.add(some, vectors_of(some))
-
-
 def test_an_index_built_anew_is_taken_up_whole(index: Index, path: Path) -> None:
     assert ids(index.search("number 13 in 1913", 1)) == ["doc-13"]
-    rebuild(path, first=500)
+    make_index(path, first=500)
     with index._database.reading():  # so that the search needs another connection
-        hit = index.search(content(make_documents(1, first=513)[0]), 1, mode="dense")[0]
+        hit = index.search(content(make_documents(1, 513)[0]), 1, mode="dense")[0]
     assert hit.id == "doc-513"
     assert hit.score == pytest.approx(1, abs=0.01)
     index.delete(["doc-513"])
-    more = make_documents(2, first=900)
-    index.add(more, vectors_of(more))
+    add_documents(index, 2, 900)
     index.close()
     verify_index(path)
     with open_index(path) as other:
@@ -526,8 +485,8 @@ def test_an_index_built_anew_is_taken_up_whole(index: Index, path: Path) -> None
 
 
 def test_an_index_of_another_space_in_its_place_is_refused(index: Index, path: Path) -> None:
-    rebuild(path, first=500, space="space-of-others")
-    more = make_documents(1, first=900)
+    make_index(path, first=500, space_id="space-of-others")
+    more = make_documents(1, 900)
     for use in (
         lambda: index.search("violin"),
         lambda: index.add(more, vectors_of(more)),
@@ -540,31 +499,18 @@ def test_an_index_of_another_space_in_its_place_is_refused(index: Index, path: P
 
 
 def test_searches_go_on_while_the_index_is_built_anew(path: Path) -> None:
-    problems: list[BaseException] = []
-    done = threading.Event()
+    query = WordEncoder().encode_query("the violin was painted")
 
-    def search(index: Index) -> None:
-        try:
-            while not done.is_set():
-                for hit in index.search("the violin was painted", 10, mode="dense"):
-                    vector = vectors_of([Document(hit.id, hit.text, hit.metadata)])[0]
-                    query = WordEncoder().encode_query("the violin was painted")
-                    assert hit.score == pytest.approx(float(vector @ query), abs=0.01)
-                with open_index(path) as other:
-                    assert len(other) == 60
-        except BaseException as error:
-            problems.append(error)
+    def search() -> None:
+        for hit in index.search("the violin was painted", 10, mode="dense"):
+            vector = vectors_of([Document(hit.id, hit.text, hit.metadata)])[0]
+            assert hit.score == pytest.approx(float(vector @ query), abs=0.01)
+        with open_index(path) as other:
+            assert len(other) == 60
 
-    with open_index(path, encoder=WordEncoder()) as index:
-        threads = [threading.Thread(target=search, args=(index,)) for _ in range(3)]
-        for thread in threads:
-            thread.start()
+    with open_index(path, encoder=WordEncoder()) as index, searching(search, 3):
         for first in (500, 100, 900, 300):
-            rebuild(path, first)
-        done.set()
-        for thread in threads:
-            thread.join()
-    assert not problems
+            make_index(path, first=first)
 
 
 @pytest.mark.parametrize("present", [True, False])
@@ -633,7 +579,7 @@ def test_an_index_stays_where_it_was_opened(
     for place in ("here", "there"):
         (tmp_path / place).mkdir()
         monkeypatch.chdir(tmp_path / place)
-        with create_index("index", space_id=SPACE, dimension=DIMENSION) as builder:
+        with new_index("index") as builder:
             builder.add([Document(place, f"the text of {place}")], np.ones((1, DIMENSION)))
             monkeypatch.chdir(tmp_path)  # where it is published is settled, too
     monkeypatch.chdir(tmp_path / "here")
@@ -662,7 +608,7 @@ def test_an_index_takes_no_folder_of_anything_else(tmp_path: Path) -> None:
     notes.mkdir()
     (notes / "a.md").write_text("mine", encoding="utf-8")
     with pytest.raises(InvalidInputError, match="is not an index; it is left alone"):
-        create_index(notes, space_id=SPACE, dimension=DIMENSION)
+        new_index(notes)
     assert (notes / "a.md").read_text(encoding="utf-8") == "mine"
 
 
@@ -705,8 +651,3 @@ def test_compacting_leaves_a_file_that_somebody_holds(
     assert len(list(path.glob("*.u8"))) == 2
     index.compact()
     assert len(list(path.glob("*.u8"))) == 1
-
-
-def test_an_index_says_what_it_is(index: Index) -> None:
-    assert repr(index).startswith(f"Index({str(index.path)!r}, ")
-    assert index.space_id in repr(index)
