@@ -65,9 +65,10 @@ def add_documents(target: Index | IndexBuilder, count: int, first: int = 0) -> l
     return documents
 
 
-def new_index(path: Path, **options: Any) -> IndexBuilder:
+def new_index(path: str | Path, **options: Any) -> IndexBuilder:
     """``create_index`` in this encoder's space; ``options`` are added or take its place."""
-    return create_index(path, **{"space_id": SPACE, "dimension": DIMENSION} | options)
+    space: dict[str, Any] = {"space_id": SPACE, "dimension": DIMENSION}
+    return create_index(path, **space | options)
 
 
 def make_index(path: Path, count: int = 60, first: int = 0, **options: Any) -> list[Document]:

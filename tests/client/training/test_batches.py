@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +13,8 @@ from pocketquery import sdk
 from pocketquery.client.local_config import LocalConfig
 from pocketquery.client.store.store import Example
 from pocketquery.client.training.batches import Batches, padded, stream
-from pocketquery.client.training.prototypes import MatrixVectors
+from pocketquery.client.training.prototypes import MatrixVectors, PrototypeSource
+from pocketquery.client.training.step import StepBatch
 from pocketquery.client.training.step_description import StateTensor, StepDescription
 from pocketquery.client.views.typing_augmenters import DropoutView
 from pocketquery.client.views.views import ViewPlan
@@ -30,7 +33,6 @@ QUERIES = ["how do plants make sugar", "the sea", "cafe zurich", "light"]
 EXAMPLES = [Example(query) for query in QUERIES]
 IDS = [document.id for document in DOCUMENTS]
 CONFIG = LocalConfig(nearest_prototypes=2, random_prototypes=1)
-ROWS = np.arange(4)
 
 
 def description(objective: str = "index_byol", views: int = 2) -> StepDescription:
@@ -47,65 +49,71 @@ def description(objective: str = "index_byol", views: int = 2) -> StepDescriptio
 
 
 @pytest.fixture(scope="module")
-def tiny_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_tiny_bundle(tmp_path_factory.mktemp("bundle") / "tiny")
-
-
-@pytest.fixture(scope="module")
 def tiny_index(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_tiny_index(tmp_path_factory.mktemp("index") / "tiny")
 
 
-@pytest.fixture
-def encoder(tiny_bundle: Path) -> sdk.Encoder:
-    return sdk.load(tiny_bundle)
+class Maker:
+    """Makes batches of a tiny encoder, of the matrix of its documents unless told otherwise."""
+
+    def __init__(self, bundle: Path) -> None:
+        self.encoder = sdk.load(bundle)
+        self.matrix = MatrixVectors(
+            self.encoder.encode([d.text for d in DOCUMENTS], prompt=""), IDS
+        )
+
+    def batches(
+        self,
+        config: LocalConfig = CONFIG,
+        examples: Sequence[Example] = EXAMPLES,
+        source: PrototypeSource | None = None,
+        plan: ViewPlan | None = None,
+        **step: Any,
+    ) -> Batches:
+        return Batches(
+            self.encoder, description(**step), examples, source or self.matrix, config, plan
+        )
+
+    def batch(self, *given: Any, seed: int = 0, noisy: bool = True, **options: Any) -> StepBatch:
+        batches = self.batches(*given, **options)
+        rows = np.arange(len(options.get("examples", EXAMPLES)))
+        return batches.make(rows, np.random.default_rng(seed), noisy=noisy)
 
 
-@pytest.fixture
-def matrix(encoder: sdk.Encoder) -> MatrixVectors:
-    return MatrixVectors(encoder.encode([d.text for d in DOCUMENTS], prompt=""), IDS)
+@pytest.fixture(scope="module")
+def maker(tmp_path_factory: pytest.TempPathFactory) -> Maker:
+    return Maker(write_tiny_bundle(tmp_path_factory.mktemp("bundle") / "tiny"))
 
 
-def test_the_first_view_is_the_clean_query_with_the_prompt(
-    encoder: sdk.Encoder, matrix: MatrixVectors
-) -> None:
-    batches = Batches(encoder, description(), EXAMPLES, matrix, CONFIG)
-    batch = batches.make(ROWS, np.random.default_rng(0))
-    expected = [encoder.tokenize("query: " + query) for query in QUERIES]
+def test_the_first_view_is_the_clean_query_with_the_prompt(maker: Maker) -> None:
+    batch = maker.batch()
+    expected = [maker.encoder.tokenize("query: " + query) for query in QUERIES]
     for line, ids in enumerate(expected):
         assert batch.online_ids[line, : len(ids)].tolist() == ids
         assert batch.online_mask[line].sum() == len(ids)
         assert batch.target_ids[line, : len(ids)].tolist() == ids
     assert len(batch.online_ids) == 8
     assert len(batch.target_ids) == 4
-    np.testing.assert_array_equal(batch.anchor, encoder.encode_query(QUERIES))
+    np.testing.assert_array_equal(batch.anchor, maker.encoder.encode_query(QUERIES))
 
 
-def test_the_noise_is_in_the_query_and_not_in_the_prompt(
-    encoder: sdk.Encoder, matrix: MatrixVectors
-) -> None:
-    config = LocalConfig(typo_rate=1.0, nearest_prototypes=1)
-    batches = Batches(encoder, description(), EXAMPLES, matrix, config)
-    batch = batches.make(ROWS, np.random.default_rng(0))
-    prompt = encoder.tokenize("query: ")[:-1]
+def test_the_noise_is_in_the_query_and_not_in_the_prompt(maker: Maker) -> None:
+    batch = maker.batch(LocalConfig(typo_rate=1.0, nearest_prototypes=1))
+    prompt = maker.encoder.tokenize("query: ")[:-1]
     for line in batch.online_ids[4:]:
         assert line[: len(prompt)].tolist() == prompt
     assert (batch.online_mask[4:].sum(1) != batch.online_mask[:4].sum(1)).any()
 
 
-def test_without_noise_all_views_are_alike(encoder: sdk.Encoder, matrix: MatrixVectors) -> None:
-    batches = Batches(encoder, description(), EXAMPLES, matrix, LocalConfig(typo_rate=1.0))
-    batch = batches.make(ROWS, np.random.default_rng(0), noisy=False)
+def test_without_noise_all_views_are_alike(maker: Maker) -> None:
+    batch = maker.batch(LocalConfig(typo_rate=1.0), noisy=False)
     np.testing.assert_array_equal(batch.online_ids[:4], batch.online_ids[4:])
 
 
-def test_the_prototypes_are_the_nearest_and_others(
-    encoder: sdk.Encoder, matrix: MatrixVectors, tiny_index: Path
-) -> None:
+def test_the_prototypes_are_the_nearest_and_others(maker: Maker, tiny_index: Path) -> None:
     with open_index(tiny_index) as index:
-        for source in (index, matrix):
-            batches = Batches(encoder, description(), EXAMPLES, source, CONFIG)
-            batch = batches.make(ROWS, np.random.default_rng(0))
+        for source in (index, maker.matrix):
+            batch = maker.batch(source=source)
             assert batch.prototypes is not None
             assert batch.prototypes.shape == (4, 3, DIMENSION)
             scores = np.einsum("bkd,bd->bk", batch.prototypes, batch.anchor)
@@ -113,19 +121,15 @@ def test_the_prototypes_are_the_nearest_and_others(
             assert (scores[:, 1] >= scores[:, 2] - 0.01).all()
 
 
-def test_byol_asks_for_no_prototypes(encoder: sdk.Encoder, matrix: MatrixVectors) -> None:
-    batches = Batches(encoder, description("byol"), EXAMPLES, matrix, CONFIG)
-    batch = batches.make(ROWS, np.random.default_rng(0))
+def test_byol_asks_for_no_prototypes(maker: Maker) -> None:
+    batch = maker.batch(objective="byol")
     assert batch.prototypes is None
     np.testing.assert_array_equal(batch.target_ids, batch.online_ids)
 
 
-def test_four_views_are_two_light_ones_and_a_heavy_one_of_each(
-    encoder: sdk.Encoder, matrix: MatrixVectors
-) -> None:
+def test_four_views_are_two_light_ones_and_a_heavy_one_of_each(maker: Maker) -> None:
     config = LocalConfig(typo_rate=1.0, light_views=("dropout_view",))
-    batches = Batches(encoder, description("byol", 4), EXAMPLES, matrix, config)
-    batch = batches.make(ROWS, np.random.default_rng(0))
+    batch = maker.batch(config, objective="byol", views=4)
     assert len(batch.online_ids) == 16
     np.testing.assert_array_equal(batch.online_ids[:4], batch.online_ids[4:8])
     assert (batch.online_ids[:4] != batch.online_ids[8:12]).any()
@@ -134,13 +138,12 @@ def test_four_views_are_two_light_ones_and_a_heavy_one_of_each(
     np.testing.assert_array_equal(batch.target_ids, batch.online_ids[:8, :width])
 
 
-def test_a_device_may_bring_a_plan_of_its_own(encoder: sdk.Encoder, matrix: MatrixVectors) -> None:
+def test_a_device_may_bring_a_plan_of_its_own(maker: Maker) -> None:
     plan = ViewPlan(heavy=(DropoutView(),))
-    batches = Batches(encoder, description(), EXAMPLES, matrix, CONFIG, plan)
-    batch = batches.make(ROWS, np.random.default_rng(0))
+    batch = maker.batch(plan=plan)
     np.testing.assert_array_equal(batch.online_ids[:4], batch.online_ids[4:])
     with pytest.raises(InvalidInputError, match="makes 2 views, the training step takes 4"):
-        Batches(encoder, description("byol", 4), EXAMPLES, matrix, CONFIG, plan)
+        maker.batches(plan=plan, objective="byol", views=4)
 
 
 SHOWN = [
@@ -155,60 +158,46 @@ SHOWN = [
 ]
 
 
-def test_the_opened_one_comes_first_among_those_that_are_there(
-    encoder: sdk.Encoder, matrix: MatrixVectors, tiny_index: Path
-) -> None:
+def test_the_opened_one_comes_first_among_those_present(maker: Maker, tiny_index: Path) -> None:
     config = LocalConfig(opened_loss_weight=1.0)
     with open_index(tiny_index) as index:
-        for source in (index, matrix):
-            batch = Batches(encoder, description(), SHOWN, source, config).make(
-                np.arange(8), np.random.default_rng(0)
-            )
+        for source in (index, maker.matrix):
+            batch = maker.batch(config, examples=SHOWN, source=source)
             assert batch.opened_weight.tolist() == [1, 1, 0, 0, 0, 0, 1, 1]
             assert batch.shown_mask.sum(axis=1).tolist() == [3, 2, 0, 0, 0, 0, 2, 2]
             assert not batch.opened.any()
     rows = [IDS.index("sea"), IDS.index("sugar"), IDS.index("zurich")]
-    vectors = matrix.vectors(np.array(rows))
+    vectors = maker.matrix.vectors(np.array(rows))
     np.testing.assert_allclose(batch.shown[0], vectors, atol=1e-6)
     np.testing.assert_allclose(batch.shown[6, :2], vectors[:2], atol=1e-6)
     np.testing.assert_allclose(batch.shown[7, :2], vectors[[1, 0]], atol=1e-6)
     assert not batch.shown[2].any()
 
 
-def test_what_was_opened_is_not_looked_up_where_it_is_off(
-    encoder: sdk.Encoder, matrix: MatrixVectors
-) -> None:
-    batch = Batches(encoder, description(), SHOWN, matrix, CONFIG).make(
-        np.arange(8), np.random.default_rng(0)
-    )
+def test_what_was_opened_is_not_looked_up_where_it_is_off(maker: Maker) -> None:
+    batch = maker.batch(examples=SHOWN)
     assert batch.shown.shape == (8, 1, DIMENSION)
     assert not batch.shown.any()
     assert not batch.opened_weight.any()
 
 
-def test_the_same_seed_gives_the_same_batch(encoder: sdk.Encoder, matrix: MatrixVectors) -> None:
+def test_the_same_seed_gives_the_same_batch(maker: Maker) -> None:
     config = LocalConfig(typo_rate=0.5, nearest_prototypes=1, random_prototypes=1)
-    batches = Batches(encoder, description(), EXAMPLES, matrix, config)
-    made = [batches.make(ROWS, np.random.default_rng(seed)) for seed in (3, 3, 4)]
+    made = [maker.batch(config, seed=seed) for seed in (3, 3, 4)]
     np.testing.assert_array_equal(made[0].online_ids, made[1].online_ids)
     np.testing.assert_array_equal(made[0].prototypes, made[1].prototypes)
-    assert (
-        made[0].online_ids.shape != made[2].online_ids.shape
-        or (made[0].online_ids != made[2].online_ids).any()
-    )
+    assert not np.array_equal(made[0].online_ids, made[2].online_ids)
 
 
-def test_documents_of_another_space_are_refused(
-    tmp_path: Path, tiny_index: Path, encoder: sdk.Encoder
-) -> None:
-    other = sdk.load(write_tiny_bundle(tmp_path / "other", space=Space("space-other", DIMENSION)))
+def test_documents_of_another_space_are_refused(tmp_path: Path, tiny_index: Path) -> None:
+    other = Maker(write_tiny_bundle(tmp_path / "other", space=Space("space-other", DIMENSION)))
     with open_index(tiny_index) as index, pytest.raises(SpaceMismatchError, match="space-other"):
-        Batches(other, description(), EXAMPLES, index, CONFIG)
+        other.batches(source=index)
 
 
-def test_a_query_that_is_no_text_is_refused(encoder: sdk.Encoder, matrix: MatrixVectors) -> None:
+def test_a_query_that_is_no_text_is_refused(maker: Maker) -> None:
     with pytest.raises(InvalidInputError, match="surrogate"):
-        Batches(encoder, description(), [Example("a\ud800")], matrix, CONFIG)
+        maker.batches(examples=[Example("a\ud800")])
 
 
 @given(st.lists(st.lists(st.integers(1, 9), min_size=1, max_size=6), min_size=1, max_size=5))

@@ -499,16 +499,17 @@ def test_an_index_of_another_space_in_its_place_is_refused(index: Index, path: P
 
 
 def test_searches_go_on_while_the_index_is_built_anew(path: Path) -> None:
+    reader = open_index(path, encoder=WordEncoder())
     query = WordEncoder().encode_query("the violin was painted")
 
     def search() -> None:
-        for hit in index.search("the violin was painted", 10, mode="dense"):
+        for hit in reader.search("the violin was painted", 10, mode="dense"):
             vector = vectors_of([Document(hit.id, hit.text, hit.metadata)])[0]
             assert hit.score == pytest.approx(float(vector @ query), abs=0.01)
         with open_index(path) as other:
             assert len(other) == 60
 
-    with open_index(path, encoder=WordEncoder()) as index, searching(search, 3):
+    with reader, searching(search, 3):
         for first in (500, 100, 900, 300):
             make_index(path, first=first)
 
