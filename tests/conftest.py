@@ -12,6 +12,7 @@ import pytest
 from hypothesis import settings
 
 from pocketquery.sdk.errors import MissingExtraError
+from tests.shell import Shell
 
 # A few examples, the same at every run, so that a change fails by its own fault. To look for new
 # ones: HYPOTHESIS_PROFILE=search make test
@@ -66,3 +67,9 @@ def only_this_machine() -> Iterator[None]:
         patch.setattr(socket.socket, "connect_ex", guarded("connect_ex", connected))
         patch.setattr(socket, "getaddrinfo", guarded("getaddrinfo", lambda host, *_: host))
         yield
+
+
+@pytest.fixture
+def shell(capsys: pytest.CaptureFixture[str]) -> Shell:
+    """``shell("search", index, "a query").out``"""
+    return Shell(capsys)

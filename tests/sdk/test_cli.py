@@ -22,7 +22,6 @@ from pocketquery.sdk.bundle.manifest import Space
 from pocketquery.sdk.bundle.safetensors import serialize
 from pocketquery.sdk.bundle.signature import key_id
 from pocketquery.sdk.bundle.writing import pack_files
-from pocketquery.sdk.cli import main
 from pocketquery.sdk.commands import IN_RESEARCH, SUMMARIES
 from tests.sdk.tiny_bundle import (
     PRIVATE,
@@ -32,6 +31,7 @@ from tests.sdk.tiny_bundle import (
     write_tiny_index,
 )
 from tests.sdk.tiny_bundle import PUBLIC as PUBLIC_KEY
+from tests.shell import Shell
 
 PUBLIC = PUBLIC_KEY.hex()
 KEY = key_id(PUBLIC)
@@ -64,29 +64,16 @@ def test_help_lists_every_command_with_examples() -> None:
 
 
 @pytest.mark.parametrize("command", ["encode", "search", "verify"])
-def test_each_command_has_examples(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as exit_info:
-        main([command, "--help"])
-    assert exit_info.value.code == 0
-    assert f"examples:\n  pocketquery {command}" in capsys.readouterr().out
+def test_each_command_has_examples(command: str, shell: Shell) -> None:
+    shell(command, "--help", says=f"examples:\n  pocketquery {command}")
 
 
-def test_without_a_command_it_prints_help(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([]) == 0
-    assert "commands" in capsys.readouterr().out
+def test_without_a_command_it_prints_help(shell: Shell) -> None:
+    shell(says="commands")
 
 
-def test_version(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["--version"])
-    assert re.fullmatch(r"pocketquery \d+\.\d+\.\d+\n", capsys.readouterr().out)
-
-
-def test_an_unknown_option_exits_2(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as exit_info:
-        main(["encode", "--fly"])
-    assert exit_info.value.code == 2
-    capsys.readouterr()
+def test_version(shell: Shell) -> None:
+    assert re.fullmatch(r"pocketquery \d+\.\d+\.\d+\n", shell("--version").out)
 
 
 @pytest.mark.parametrize(
@@ -110,16 +97,12 @@ def test_an_unknown_option_exits_2(capsys: pytest.CaptureFixture[str]) -> None:
         ("doctor now", "doctor: error: no option takes these words: now; see pocketquery doctor"),
     ],
 )
-def test_what_no_command_takes_is_named_with_what_was_meant(
-    arguments: str, message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as exit_info:
-        main(arguments.split())
-    assert exit_info.value.code == 2
-    said = capsys.readouterr().err
-    assert message in said
+def test_what_no_command_takes_is_named(arguments: str, message: str, shell: Shell) -> None:
+    printed = shell(*arguments.split(), code=2, says=message)
     command = message.partition(": error")[0] if ": error" in message else arguments.split()[0]
-    assert said.startswith(f"usage: pocketquery {command.removeprefix('pocketquery')}".rstrip())
+    assert printed.err.startswith(
+        f"usage: pocketquery {command.removeprefix('pocketquery')}".rstrip()
+    )
 
 
 def test_options_may_be_shortened_and_texts_begin_with_dashes(
@@ -502,8 +485,6 @@ def test_verify_tells_what_was_checked_from_what_is_claimed(signed: tuple[Path, 
         assert f"signature  by the key {KEY}" in checked
 
 
-def test_an_unknown_command_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["serach", "x"]) == 2
-    assert 'no command "serach"; did you mean "search"?' in capsys.readouterr().err
-    assert main(["zzzzz"]) == 2
-    assert "there are" in capsys.readouterr().err
+def test_an_unknown_command_names_the_nearest(shell: Shell) -> None:
+    shell("serach", "x", code=2, says='no command "serach"; did you mean "search"?')
+    shell("zzzzz", code=2, says="there are")

@@ -41,6 +41,7 @@ from pocketquery.sdk.encoder import Encoder
 from pocketquery.sdk.errors import ArtifactError, InvalidInputError, SpaceMismatchError
 from pocketquery.sdk.index.documents import Document
 from pocketquery.sdk.index.index import Index, create_index, open_index
+from tests.shell import Shell
 from tests.synthetic_sentences import sentences
 from tests.trainable_bundle import trainable_bundle
 
@@ -317,44 +318,32 @@ def test_the_command_writes_what_is_better_and_refuses_the_rest(
         assert release.version == f"{manifest.encoder_version}-adapted"
 
 
-def test_the_command_says_what_is_wrong(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = ["adapt", "--bundle", str(folder / "bundle"), "--output", str(tmp_path / "x")]
-    assert main([*words, "--index", str(tmp_path / "none")]) != 0
-    assert "none" in capsys.readouterr().err
+def test_the_command_says_what_is_wrong(folder: Path, tmp_path: Path, shell: Shell) -> None:
+    words = ["adapt", "--bundle", folder / "bundle", "--output", tmp_path / "x", "--index"]
+    shell(*words, tmp_path / "none", code=2, says="none")
     for option in ("--steps", "--queries", "--threads"):
-        with pytest.raises(SystemExit):
-            main([*words, "--index", str(folder / "index"), option, "0"])
-        assert f'argument {option}: found "0"' in capsys.readouterr().err
+        message = f'argument {option}: found "0"'
+        shell(*words, folder / "index", option, 0, code=2, says=message)
 
 
 def test_what_could_not_be_written_is_refused_before_training(
-    folder: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shell: Shell
 ) -> None:
     def trained(*given: Any, **named: Any) -> None:
         raise InvalidInputError("it trained")
 
     monkeypatch.setattr("pocketquery.client.adaptation.adaptation.adapt", trained)
-    notes, key = tmp_path / "notes.txt", tmp_path / "key.pem"
+    notes, key, output = tmp_path / "notes.txt", tmp_path / "key.pem", tmp_path / "a"
     notes.write_text("mine", encoding="utf-8")
     key.write_text("no key", encoding="utf-8")
-    words = ["adapt", "--bundle", str(folder / "bundle"), "--index", str(folder / "index")]
-
-    def said(*more: object) -> str:
-        assert main([*words, *map(str, more)]) != 0
-        return capsys.readouterr().err
-
-    assert "not an adapter release; it is left alone" in said("--output", notes)
+    words = ["adapt", "--bundle", folder / "bundle", "--index", folder / "index", "--output"]
+    shell(*words, notes, code=2, says="not an adapter release; it is left alone")
     assert notes.read_text(encoding="utf-8") == "mine"
-    assert "is not a folder" in said("--output", tmp_path / "none" / "a")
-    assert "not a readable private key" in said("--output", tmp_path / "a", "--signing-key", key)
-    manifest = Bundle.open(folder / "bundle").manifest
-    adapter = Encoder.of_bundle(Bundle.open(folder / "bundle")).adapter
-    write_adapter(tmp_path / "a", adapter, manifest=manifest, version="1")
-    assert "it trained" in said("--output", tmp_path / "a")
+    shell(*words, tmp_path / "none" / "a", code=2, says="is not a folder")
+    shell(*words, output, "--signing-key", key, code=2, says="not a readable private key")
+    bundle = Bundle.open(folder / "bundle")
+    adapter = Encoder.of_bundle(bundle).adapter
+    write_adapter(output, adapter, manifest=bundle.manifest, version="1")
+    shell(*words, output, code=2, says="it trained")
     monkeypatch.setattr("pocketquery.sdk.bundle.adapter.LARGEST_RELEASE", 1000)
-    assert "at most 1000 may travel" in said("--output", tmp_path / "b")
+    shell(*words, tmp_path / "b", code=2, says="at most 1000 may travel")

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from pocketquery.sdk.cli import main
 from pocketquery.sdk.doctor.command import check_environment, doctor
 from pocketquery.sdk.doctor.findings import Finding, Report, Severity, guarded
 from pocketquery.sdk.doctor.machine import check_clock, check_folder, check_machine
 from tests.sdk.small_index import make_index
 from tests.sdk.tiny_bundle import PRIVATE, PUBLIC, write_tiny_bundle, write_tiny_index
+from tests.shell import Shell
 
 YEAR = 365 * 86_400.0
 
@@ -26,11 +26,22 @@ def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name)
 
 
-def run(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int, dict[str, Any]]:
-    code = main(["doctor", "--json", *map(str, arguments)])
-    report: dict[str, Any] = json.loads(capsys.readouterr().out)
-    assert (code == 0) is report["healthy"] is (report["broken"] == 0)
-    return code, report
+class Run:
+    """``pocketquery doctor --json``: its report, which the exit code agrees with."""
+
+    def __init__(self, shell: Shell) -> None:
+        self.shell = shell
+
+    def __call__(self, *arguments: object, code: int = 1) -> dict[str, Any]:
+        printed = self.shell("doctor", "--json", *arguments, code=code)
+        report: dict[str, Any] = json.loads(printed.out)
+        assert (code == 0) is report["healthy"] is (report["broken"] == 0)
+        return report
+
+
+@pytest.fixture
+def run(shell: Shell) -> Run:
+    return Run(shell)
 
 
 def broken(report: dict[str, Any]) -> dict[tuple[str, str], str]:
@@ -46,13 +57,12 @@ def details(report: dict[str, Any], area: str, name: str) -> dict[str, Any]:
 
 
 def test_a_sound_machine_bundle_and_index(
-    capsys: pytest.CaptureFixture[str], tiny_bundle: Path, tiny_index: Path, tmp_path: Path
+    run: Run, tiny_bundle: Path, tiny_index: Path, tmp_path: Path
 ) -> None:
     state = tmp_path / "state"
-    code, report = run(
-        capsys, "--bundle", tiny_bundle, "--index", tiny_index, "--state", state, "--query", "sea"
-    )
-    assert (code, broken(report)) == (0, {})
+    given = ("--bundle", tiny_bundle, "--index", tiny_index, "--state", state)
+    report = run(*given, "--query", "sea", code=0)
+    assert broken(report) == {}
     assert details(report, "packages", "numpy")["version"]
     assert "CPUExecutionProvider" in details(report, "machine", "onnxruntime")["providers"]
     assert details(report, "bundles", "default")["golden"]["texts"] > 0
@@ -65,69 +75,47 @@ def test_a_sound_machine_bundle_and_index(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_for_people(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert main(["doctor"]) == 0
-    out = capsys.readouterr().out
-    assert "\nbundles\n" in out
-    assert "default (in use)" in out
-    assert main(["doctor", "--bundle", str(tmp_path / "absent")]) == 1
-    out = capsys.readouterr().out
-    assert "BROKEN" in out
+def test_for_people(shell: Shell, tmp_path: Path) -> None:
+    assert "\nbundles\n" in shell("doctor", says="default (in use)").out
+    out = shell("doctor", "--bundle", tmp_path / "absent", code=1, says="BROKEN").out
     assert "do: fetch or export it again" in out
     assert out.rstrip().splitlines()[-1].startswith("1 broken, ")
 
 
-def test_a_tampered_bundle(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_tampered_bundle(run: Run, tmp_path: Path) -> None:
     bundle = write_tiny_bundle(tmp_path / "bundle")
     data = bytearray((bundle / "encoder.onnx").read_bytes())
     data[-1] ^= 1
     (bundle / "encoder.onnx").write_bytes(data)
-    code, report = run(capsys, "--bundle", bundle)
-    assert code == 1
+    report = run("--bundle", bundle)
     ((area, name), found) = broken(report).popitem()
     assert (area, name) == ("bundles", f"{bundle} (in use)")
     assert "encoder.onnx has SHA-256" in found
 
 
-def test_an_index_is_looked_at_where_the_bundle_is_broken(
-    capsys: pytest.CaptureFixture[str], tiny_index: Path, tmp_path: Path
-) -> None:
-    code, report = run(capsys, "--bundle", tmp_path / "absent", "--index", tiny_index)
-    assert code == 1
+def test_an_index_beside_a_broken_bundle(run: Run, tiny_index: Path, tmp_path: Path) -> None:
+    report = run("--bundle", tmp_path / "absent", "--index", tiny_index)
     assert details(report, "index", "files")["documents"] == 3
     assert "absent" in broken(report)["index", "index"]
 
 
-def test_a_blank_query_is_not_the_index_s_fault(
-    capsys: pytest.CaptureFixture[str], tiny_index: Path
-) -> None:
-    assert main(["doctor", "--index", str(tiny_index), "--query", " "]) == 2
-    assert "the query is blank" in capsys.readouterr().err
+def test_a_blank_query_is_not_the_index_s_fault(shell: Shell, tiny_index: Path) -> None:
+    shell("doctor", "--index", tiny_index, "--query", " ", code=2, says="the query is blank")
 
 
-def test_a_signature(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_signature(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("cryptography")
     bundle = write_tiny_bundle(tmp_path / "bundle", signing_key=PRIVATE)
     index = write_tiny_index(tmp_path / "index", signing_key=PRIVATE)
     monkeypatch.setenv("POCKETQUERY_PUBLIC_KEY", PUBLIC.hex())
-    signed: list[str | Path] = [
-        "--bundle",
-        bundle,
-        "--index",
-        index,
-        "--index-public-key",
-        PUBLIC.hex(),
-    ]
-    code, report = run(capsys, *signed)
-    assert (code, broken(report)) == (0, {})
+    report = run("--bundle", bundle, "--index", index, "--index-public-key", PUBLIC.hex(), code=0)
+    assert broken(report) == {}
     assert details(report, "bundles", f"{bundle} (in use)")["signed_by"]
     assert details(report, "index", "files")["signed_by"]
-    _, report = run(capsys)  # the default is not signed by this key, and would be used
+    report = run()  # the default is not signed by this key, and would be used
     assert list(broken(report)) == [("bundles", "default (in use)")]
     monkeypatch.setenv("POCKETQUERY_PUBLIC_KEY", "")
-    _, report = run(capsys, "--bundle", bundle)
+    report = run("--bundle", bundle)
     assert "is set and empty" in broken(report)["bundles", "public key"]
 
 
@@ -139,39 +127,30 @@ def test_a_signature(
         ("file", "is a file, and an index is a folder"),
     ],
 )
-def test_what_is_no_index(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, place: str, message: str
-) -> None:
+def test_what_is_no_index(run: Run, tmp_path: Path, place: str, message: str) -> None:
     write_tiny_bundle(tmp_path / "bundle")
     (tmp_path / "file").touch()
-    code, report = run(capsys, "--index", tmp_path / place)
-    assert code == 1
+    report = run("--index", tmp_path / place)
     assert message in broken(report)["index", "index"]
     assert [f["name"] for f in report["findings"] if f["area"] == "index"] == ["index"]
 
 
-def test_an_index_of_another_space(
-    capsys: pytest.CaptureFixture[str], tiny_bundle: Path, tmp_path: Path
-) -> None:
+def test_an_index_of_another_space(run: Run, tiny_bundle: Path, tmp_path: Path) -> None:
     make_index(tmp_path / "index")
-    code, report = run(capsys, "--bundle", tiny_bundle, "--index", tmp_path / "index")
-    assert code == 1
+    report = run("--bundle", tiny_bundle, "--index", tmp_path / "index")
     assert "space-of-words" in broken(report)["index", "index"]
 
 
-def test_a_damaged_index(
-    capsys: pytest.CaptureFixture[str], tiny_bundle: Path, tiny_index: Path, tmp_path: Path
-) -> None:
+def test_a_damaged_index(run: Run, tiny_bundle: Path, tiny_index: Path, tmp_path: Path) -> None:
     shutil.copytree(tiny_index, tmp_path / "index")
     (vectors, *_) = (tmp_path / "index").glob("vectors*")
     vectors.write_bytes(vectors.read_bytes()[:-1])
-    code, report = run(capsys, "--bundle", tiny_bundle, "--index", tmp_path / "index")
-    assert code == 1
+    report = run("--bundle", tiny_bundle, "--index", tmp_path / "index")
     assert vectors.name in broken(report)["index", "index"]
 
 
-def test_an_extra_that_is_wanted_and_none(capsys: pytest.CaptureFixture[str]) -> None:
-    _, report = run(capsys, "--extra", "nonsense")
+def test_an_extra_that_is_wanted_and_none(run: Run) -> None:
+    report = run("--extra", "nonsense")
     assert "no such extra" in broken(report)["extras", "nonsense"]
 
 

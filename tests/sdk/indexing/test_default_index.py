@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from pocketquery.sdk.cli import main
 from pocketquery.sdk.errors import MissingExtraError
 from pocketquery.sdk.indexing.default_index import default_index
 from pocketquery.sdk.plugins import load_plugin
+from tests.shell import Shell
 
 
 @pytest.fixture(autouse=True)
@@ -29,34 +29,27 @@ def notes(folder: Path, text: str) -> str:
     return str(folder)
 
 
-def test_search_finds_what_index_built(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["search", "sea"]) == 2
-    assert "build it with: pocketquery index FOLDER" in capsys.readouterr().err
+def test_search_finds_what_index_built(home: Path, shell: Shell) -> None:
+    shell("search", "sea", code=2, says="build it with: pocketquery index FOLDER")
     folder = notes(home / "notes", "the sea is deep")
-    assert main(["index", folder]) == 0
+    shell("index", folder)
     (home / "notes" / "two.txt").write_text("the sea is cold", encoding="utf-8")
-    assert main(["index", folder]) == 0  # the same folder again takes its own place
-    capsys.readouterr()
-    assert main(["search", "how cold is the sea"]) == 0
-    assert "two.txt#1" in capsys.readouterr().out
+    shell("index", folder)  # the same folder again takes its own place
+    shell("search", "how cold is the sea", says="two.txt#1")
     assert default_index() == home / "data" / "pocketquery" / "index"
     assert default_index().parent.stat().st_mode & 0o777 == 0o700
 
 
 def test_an_index_of_another_folder_is_left_alone(
-    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    home: Path, monkeypatch: pytest.MonkeyPatch, shell: Shell
 ) -> None:
-    assert main(["index", notes(home / "notes", "the sea is deep")]) == 0
+    shell("index", notes(home / "notes", "the sea is deep"))
     mail = notes(home / "mail", "the train leaves at seven")
-    capsys.readouterr()
-    assert main(["index", mail]) == 2
-    message = capsys.readouterr().err
-    assert f"is of {home / 'notes'}, not of {home / 'mail'}" in message
-    assert "name another place with --output" in message.lower()
+    refused = shell("index", mail, code=2, says=f"is of {home / 'notes'}, not of {home / 'mail'}")
+    assert "name another place with --output" in refused.err.lower()
     monkeypatch.setenv("POCKETQUERY_INDEX", str(home / "mail.index"))
-    assert main(["index", mail]) == 0
-    assert main(["search", "when does the train leave"]) == 0
-    assert "train leaves at seven" in capsys.readouterr().out
+    shell("index", mail)
+    shell("search", "when does the train leave", says="train leaves at seven")
 
 
 @pytest.mark.parametrize(
@@ -73,15 +66,10 @@ def test_an_index_of_another_folder_is_left_alone(
     ],
 )
 def test_what_cannot_be_indexed_says_why(
-    home: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    arguments: list[str],
-    message: str,
+    home: Path, monkeypatch: pytest.MonkeyPatch, shell: Shell, arguments: list[str], message: str
 ) -> None:
     monkeypatch.chdir(home)
-    assert main(["index", *arguments]) == 2
-    assert message in capsys.readouterr().err
+    shell("index", *arguments, code=2, says=message)
     assert not default_index().exists()
 
 

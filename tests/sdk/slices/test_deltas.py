@@ -22,7 +22,6 @@ from hypothesis import strategies as st
 from pocketquery import sdk
 from pocketquery.sdk.bundle.storage import ZipStorage
 from pocketquery.sdk.bundle.writing import pack_files
-from pocketquery.sdk.cli import main
 from pocketquery.sdk.errors import (
     ArtifactError,
     CorruptArtifactError,
@@ -46,6 +45,7 @@ from tests.kills import in_memory
 from tests.sdk.built_indexes import FIELDS, TEXTS, assert_same_hits, build
 from tests.sdk.index_damage import reseal, snapshot
 from tests.sdk.small_index import DIMENSION, SPACE, make_documents, vectors_of
+from tests.shell import Shell
 
 _FOLDER = Path(gettempdir())
 VERSION = st.dictionaries(st.integers(0, 14), st.tuples(TEXTS, FIELDS), max_size=12)
@@ -339,22 +339,17 @@ def test_a_part_that_is_not_there_is_named(tmp_path: Path, name: str) -> None:
         sdk.apply_delta(delta, old)
 
 
-def test_the_shell_makes_shows_and_applies(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    old, new, made = map(str, pair(tmp_path))
-    delta = str(tmp_path / "made" / "delta")
-    assert main(["delta", "make", "--old", old, "--new", new, "--output", delta]) == 0
-    assert Path(delta).read_bytes() == Path(made).read_bytes()
-    assert "7 documents go, 4 come, 3 change, 57 then" in capsys.readouterr().out
-    assert main(["delta", "show", delta]) == 0
-    assert "7 go, 4 come, 3 change" in capsys.readouterr().out
-    assert main(["delta", "apply", delta, "--index", old]) == 0
-    assert "57 documents; 7 went, 4 came, 3 changed" in capsys.readouterr().out
-    assert main(["delta", "apply", delta, "--index", old]) == 0
-    assert "has these 57 documents already" in capsys.readouterr().out
-    assert main(["delta", "apply", delta, "--index", old, "--json"]) == 0
-    assert '"was_there": true' in capsys.readouterr().out
+def test_the_shell_makes_shows_and_applies(tmp_path: Path, shell: Shell) -> None:
+    old, new, made = pair(tmp_path)
+    delta = tmp_path / "made" / "delta"
+    make = ["delta", "make", "--old", old, "--new", new, "--output", delta]
+    shell(*make, says="7 documents go, 4 come, 3 change, 57 then")
+    assert delta.read_bytes() == made.read_bytes()
+    shell("delta", "show", delta, says="7 go, 4 come, 3 change")
+    apply = ["delta", "apply", delta, "--index", old]
+    shell(*apply, says="57 documents; 7 went, 4 came, 3 changed")
+    shell(*apply, says="has these 57 documents already")
+    shell(*apply, "--json", says='"was_there": true')
 
 
 _PAIR: list[Path] = []

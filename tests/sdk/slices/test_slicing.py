@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from pocketquery import sdk
 from pocketquery.sdk.bundle.signature import public_key_of
-from pocketquery.sdk.cli import main
 from pocketquery.sdk.errors import (
     ArtifactNotFoundError,
     CorruptArtifactError,
@@ -25,6 +24,7 @@ from tests.kills import in_memory
 from tests.sdk.built_indexes import FIELDS, TEXTS, assert_same_hits, build
 from tests.sdk.index_damage import VECTORS, reseal, snapshot
 from tests.sdk.small_index import WordEncoder, make_documents, vectors_of
+from tests.shell import Shell
 
 PRIVATE = bytes(range(32))
 _FOLDER = Path(gettempdir())
@@ -231,16 +231,10 @@ def test_the_name_of_an_encoder_other_than_the_spaces_goes_along(tmp_path: Path)
     assert snapshot(tmp_path / "slice") == snapshot(tmp_path / "built")
 
 
-def test_the_shell_cuts(
-    everything: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    output = str(tmp_path / "slice")
-    arguments = ["slice", "--index", str(everything), "--output", output]
-    assert main([*arguments, "--filter", '{"tag": "river"}']) == 0
-    assert f"{output}: 163 documents" in capsys.readouterr().out
-    output = str(tmp_path / "by")
-    assert main([*arguments[:-1], output, "--by", "tag", "--json"]) == 0
-    assert '"left_out": 0' in capsys.readouterr().out
+def test_the_shell_cuts(everything: Path, tmp_path: Path, shell: Shell) -> None:
+    output = tmp_path / "slice"
+    cut = ["slice", "--index", everything, "--output"]
+    shell(*cut, output, "--filter", '{"tag": "river"}', says=f"{output}: 163 documents")
+    shell(*cut, tmp_path / "by", "--by", "tag", "--json", says='"left_out": 0')
     assert len(list((tmp_path / "by").iterdir())) == 14
-    assert main([*arguments, "--filter", '{"tag": "sea"}']) == 2
-    assert "--allow-empty" in capsys.readouterr().err
+    shell(*cut, output, "--filter", '{"tag": "sea"}', code=2, says="--allow-empty")
