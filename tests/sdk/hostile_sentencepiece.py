@@ -21,6 +21,7 @@ from pocketquery.sdk.bundle.protobuf import BYTES, FIXED32, VARINT, fields_of, m
 from pocketquery.sdk.errors import CorruptArtifactError
 from pocketquery.sdk.tokenizers.sentencepiece_model import SentencePieceTokenizer
 from tests.kills import in_a_fork
+from tests.sdk.handmade_sentencepiece import varint
 from tests.sdk.hostile_bundles import spoilt_bytes
 from tests.sdk.multilingual_model import train_model
 
@@ -184,7 +185,7 @@ def _value(rng: random.Random, wire: int) -> bytes:
         return rng.choice(_TEXTS)
     if wire == FIXED32:
         return struct.pack("<f", rng.choice(_SCORES))
-    return _varint(rng.choice(_NUMBERS)) if wire == VARINT else rng.randbytes(8)
+    return varint(rng.choice(_NUMBERS)) if wire == VARINT else rng.randbytes(8)
 
 
 def _fields(data: bytes) -> list[Field]:
@@ -196,17 +197,9 @@ def _fields(data: bytes) -> list[Field]:
 
 def _joined(fields: list[Field]) -> bytes:
     return b"".join(
-        _varint(tag) + (message(1, content)[1:] if tag & 7 == BYTES else content)
+        varint(tag) + (message(1, content)[1:] if tag & 7 == BYTES else content)
         for tag, content in fields
     )
-
-
-def _varint(value: int) -> bytes:
-    low = b""
-    while value > 0x7F:
-        low += bytes([value & 0x7F | 0x80])
-        value >>= 7
-    return low + bytes([value])
 
 
 def killed_by(first: int, count: int) -> tuple[Counter[int], list[int]]:

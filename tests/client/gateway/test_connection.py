@@ -8,12 +8,13 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 
 import pytest
 
 from pocketquery.client.gateway.connection import GatewayConnection
 from pocketquery.sdk.errors import ArtifactError, InvalidInputError
+from tests.client.gateway.loopback import QuietHandler, serving
 
 BODY = bytes(range(256)) * 40
 
@@ -30,7 +31,7 @@ class Gateway(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(QuietHandler):
     server: Gateway
 
     def do_GET(self) -> None:
@@ -43,18 +44,11 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(BODY if whole else BODY[: self.server.sent])
         self.close_connection = True
 
-    def log_message(self, format: str, *arguments: object) -> None:
-        """Nothing."""
-
 
 @pytest.fixture
 def gateway() -> Iterator[Gateway]:
-    with Gateway() as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
+    with serving(Gateway()) as server:
         yield server
-        server.shutdown()
-        thread.join()
 
 
 def connection(gateway: Gateway) -> GatewayConnection:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from pocketquery.client.private.state_file import SecureProgress, SecureState, S
 from pocketquery.client.store.file import SECURE
 from pocketquery.sdk.errors import ArtifactError, InvalidInputError
 from pocketquery.sdk.settings.command_line import add_options, read_options
+from tests.client.gateway.loopback import QuietHandler, serving
 from tests.client.private.test_transport import supernode
 
 __all__ = ["supernode"]
@@ -56,7 +56,7 @@ def test_an_enrolled_device_is_opened_with_what_it_insists_on(supernode: dict[st
         assert not device._plain
 
 
-def test_a_device_that_is_not_enrolled_takes_part_in_plain_rounds(
+def test_a_device_not_enrolled_takes_part_in_plain_rounds(
     supernode: dict[str, Any],
 ) -> None:
     names = ("bundle", "index", "state", "policy")
@@ -97,7 +97,7 @@ class Silent(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(QuietHandler):
     server: Silent
 
     def do_GET(self) -> None:
@@ -118,26 +118,14 @@ class Handler(BaseHTTPRequestHandler):
         if self.server.refusals:
             status, code = self.server.refusals.pop(0)
             said = {"code": code, "detail": "", "registered": True}
-        body = json.dumps(said).encode()
-        self.send_response(status)
-        if status == 429:
-            self.send_header("retry-after", "3600")
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *arguments: object) -> None:
-        """Nothing."""
+        wait = {"retry_after": "3600"} if status == 429 else {}
+        self.send(status, json.dumps(said).encode(), **wait)
 
 
 @pytest.fixture
 def silent() -> Iterator[Silent]:
-    with Silent() as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
+    with serving(Silent()) as server:
         yield server
-        server.shutdown()
-        thread.join()
 
 
 def connected(silent: Silent, attempts: int = 1) -> GatewayConnection:

@@ -11,9 +11,8 @@ import resource
 import shutil
 import socket
 import struct
-import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +30,7 @@ from pocketquery.sdk.bundle.signature import public_key_of
 from pocketquery.sdk.bundle.statement import Statement, StatementKey, Target
 from pocketquery.sdk.bundle.writing import write_bundle
 from pocketquery.sdk.files import sha256_bytes
+from tests.client.gateway.loopback import QuietHandler, serving
 from tests.client.gateway.test_join_command import Stopped, parsed
 from tests.client.private.test_transport import supernode
 
@@ -53,7 +53,7 @@ class Gateway(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(QuietHandler):
     server: Gateway
 
     def do_GET(self) -> None:
@@ -74,18 +74,6 @@ class Handler(BaseHTTPRequestHandler):
             self.send(404, b'{"code": "no_release", "detail": ""}')
 
     do_PUT = do_GET
-
-    def send(self, status: int, body: bytes, **headers: str) -> None:
-        self.send_response(status)
-        for name, value in headers.items():
-            self.send_header(name.replace("_", "-"), value)
-        if "content_length" not in headers:
-            self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *arguments: object) -> None:
-        """Nothing."""
 
 
 class Odd:
@@ -175,14 +163,8 @@ CASES = [
 
 @pytest.fixture(scope="module")
 def gateway() -> Iterator[Gateway]:
-    with Gateway() as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.shutdown()
-            thread.join()
+    with serving(Gateway()) as server:
+        yield server
 
 
 def run(
@@ -233,17 +215,13 @@ def test_an_odd_answer_is_told_and_asked_for_again(
 
 
 @pytest.mark.parametrize("code", ["attestation", "attestation_needed"])
-def test_a_gateway_that_wants_evidence_is_asked_again(
-    gateway: Gateway, tmp_path: Path, code: str
-) -> None:
+def test_a_wish_for_evidence_is_answered(gateway: Gateway, tmp_path: Path, code: str) -> None:
     gateway.path, gateway.odd, gateway.times = DEVICE, Odd(403, {"code": code, "detail": ""}), 3
     arguments = parsed({"bundle": "none", "index": "none", "state": tmp_path})
     assert run(gateway, arguments, 4, lambda number: None) == [30, 60, 120, 7]
 
 
-def test_a_gateway_that_forgets_at_once_is_not_asked_without_a_pause(
-    gateway: Gateway, tmp_path: Path
-) -> None:
+def test_a_forgetful_gateway_is_asked_with_pauses(gateway: Gateway, tmp_path: Path) -> None:
     odd = Odd(403, {"code": "unknown_device", "detail": ""})
     gateway.path, gateway.odd, gateway.times = OFFER, odd, 3
     arguments = parsed({"bundle": "none", "index": "none", "state": tmp_path})

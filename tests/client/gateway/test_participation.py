@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from pocketquery.client.offer import Offer
 from pocketquery.client.private.messages import Stage
 from pocketquery.sdk.errors import ArtifactError
 from tests.client.gateway.turns import turn
+from tests.client.gateway.loopback import QuietHandler, serving
 
 
 class Gateway(ThreadingHTTPServer):
@@ -34,7 +34,7 @@ class Gateway(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(QuietHandler):
     server: Gateway
 
     def do_GET(self) -> None:
@@ -56,13 +56,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def answer(self, status: int, body: bytes) -> None:
         self.server.asked.append(f"{self.command} {self.path}")
-        self.send_response(status)
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *arguments: object) -> None:
-        """Nothing."""
+        self.send(status, body)
 
 
 class Trained:
@@ -99,20 +93,8 @@ def case(request: pytest.FixtureRequest) -> tuple[dict[str, Any], str]:
 
 @pytest.fixture
 def gateway(case: tuple[dict[str, Any], str]) -> Iterator[Gateway]:
-    with serving(case[0]) as server:
+    with serving(Gateway(case[0])) as server:
         yield server
-
-
-@contextlib.contextmanager
-def serving(offer: dict[str, Any]) -> Iterator[Gateway]:
-    with Gateway(offer) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.shutdown()
-            thread.join()
 
 
 def test_what_it_cannot_take_part_in_is_declined_without_a_training(
@@ -128,7 +110,7 @@ def test_what_it_cannot_take_part_in_is_declined_without_a_training(
 
 def test_a_private_round_that_is_over_at_the_gateway_is_given_up(tmp_path: Path) -> None:
     local = offered()["local"] | {"steps": 0}  # what comes next is declined
-    with serving(offered(local=local)) as gateway:
+    with serving(Gateway(offered(local=local))) as gateway:
         url = f"http://127.0.0.1:{gateway.server_port}"
         with GatewayConnection(url, os.urandom(32), attempts=1) as connection:
             enrolled, participation = Enrolled(), Participation(connection, tmp_path)
@@ -141,11 +123,9 @@ def test_a_private_round_that_is_over_at_the_gateway_is_given_up(tmp_path: Path)
 
 @pytest.mark.parametrize("refusal", [(409, "round_over"), (422, "invalid"), None])
 @pytest.mark.parametrize("stage", [Stage.OFFER, Stage.CONFIRM, Stage.UNMASK])
-def test_what_ends_a_private_round_for_a_device_ends_what_it_keeps(
-    stage: Stage, refusal: tuple[int, str] | None
-) -> None:
+def test_the_end_of_a_round_is_forgotten(stage: Stage, refusal: tuple[int, str] | None) -> None:
     """A reply that came too late, in the middle, is no end: the next question tells."""
-    with serving(offered()) as gateway:
+    with serving(Gateway(offered())) as gateway:
         gateway.refusals = [refusal] if refusal else []
         url = f"http://127.0.0.1:{gateway.server_port}"
         with GatewayConnection(url, os.urandom(32), attempts=1) as connection:
@@ -166,11 +146,9 @@ def test_what_ends_a_private_round_for_a_device_ends_what_it_keeps(
     ("code", "times", "what"),
     [("between_steps", 2, "accepted"), ("between_steps", 3, "over"), ("journal", 3, "")],
 )
-def test_an_update_between_two_steps_is_kept_and_sent_again(
-    code: str, times: int, what: str
-) -> None:
+def test_an_update_between_steps_is_sent_again(code: str, times: int, what: str) -> None:
     """It is given up where no step begins; what the gateway suffers from ends the turn."""
-    with serving(offered()) as gateway:
+    with serving(Gateway(offered())) as gateway:
         gateway.refusals = [(503, code)] * times
         url = f"http://127.0.0.1:{gateway.server_port}"
         with GatewayConnection(
