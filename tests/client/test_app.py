@@ -196,7 +196,7 @@ class Failing:
         raise OSError("cannot write 'how to hide money'")
 
 
-def test_an_error_on_the_device_declines_and_its_text_stays_there(
+def test_an_error_declines_and_its_text_stays(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     reply = over_the_wire(handle(sent(offer_records(Offer(0, b"x"))), Failing()))
@@ -205,9 +205,7 @@ def test_an_error_on_the_device_declines_and_its_text_stays_there(
     assert "how to hide money" in caplog.text
 
 
-def test_a_device_that_cannot_be_opened_declines_and_says_why_in_its_log_alone(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_unopened_device_logs_why(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     config: dict[str, Any] = {n: str(tmp_path / n) for n in ("bundle", "index", "state")}
     message = sent(offer_records(Offer(2, b"x")))
     reply = over_the_wire(app(message, Context(1, 7, config, RecordDict(), {})))
@@ -294,7 +292,7 @@ def test_a_supernode_opens_the_device_its_configuration_names(tmp_path: Path) ->
         assert len(store) == 32
 
 
-def test_a_supernode_that_once_had_a_public_key_keeps_requiring_signatures(
+def test_a_supernode_keeps_requiring_signatures(
     tmp_path: Path,
 ) -> None:
     key, other = bytes(range(32)), bytes(range(1, 33))

@@ -124,7 +124,7 @@ def test_erasing_that_is_killed_leaves_both_or_what_no_round_uses(
     assert seen == {True, False}
 
 
-def test_a_store_that_is_opened_takes_a_private_round_of_the_day_before_along(
+def test_opening_a_store_removes_yesterdays_private_round(
     tmp_path: Path,
 ) -> None:
     folder = make(tmp_path / "device")
@@ -136,9 +136,7 @@ def test_a_store_that_is_opened_takes_a_private_round_of_the_day_before_along(
 
 
 @POINTS
-def test_a_rounds_end_that_is_killed_leaves_nothing_that_erasing_does_not_take(
-    points: int, tmp_path: Path
-) -> None:
+def test_a_killed_end_leaves_nothing_unerased(points: int, tmp_path: Path) -> None:
     making = lines_of(lambda: make(tmp_path / "made") and None, MODULES)
     both = lines_of(lambda: keep(make(tmp_path / "count"), "1"), MODULES)
     for point in range(points):

@@ -68,9 +68,7 @@ def test_what_could_isolate_a_query_is_named(name: str, changes: dict[str, Any])
     queries=st.integers(0, 300),
     least=st.integers(1, 100),
 )
-def test_what_is_accepted_shows_enough_queries_and_none_too_often(
-    steps: int, batch: int, queries: int, least: int
-) -> None:
+def test_accepted_offers_hide_queries(steps: int, batch: int, queries: int, least: int) -> None:
     limits = replace(DEFAULT, least_queries=least)
     if limits.refusal(LocalConfig(steps=steps, batch_size=batch), 1.0, queries) is None:
         assert queries >= least

@@ -140,17 +140,13 @@ def test_network_manager_says_whether_the_network_is_metered(
     assert unmetered(sys_folder, proc, nmcli) is expected
 
 
-def test_without_network_manager_or_network_it_is_unknown(
-    sys_folder: Path, proc: Path, tmp_path: Path
-) -> None:
+def test_without_a_network_it_is_unknown(sys_folder: Path, proc: Path, tmp_path: Path) -> None:
     assert unmetered(sys_folder, proc, network_manager(tmp_path, "echo no")) is None
     (proc / "net/route").write_text(ROUTES)
     assert unmetered(sys_folder, proc, tmp_path / "absent") is None
 
 
-def test_a_mobile_network_is_metered_without_being_asked(
-    sys_folder: Path, proc: Path, tmp_path: Path
-) -> None:
+def test_a_mobile_network_is_metered(sys_folder: Path, proc: Path, tmp_path: Path) -> None:
     nmcli = network_manager(tmp_path, "echo no")
     (proc / "net/route").write_text(ROUTES)
     assert unmetered(sys_folder, proc, nmcli) is True

@@ -21,7 +21,7 @@ def keepsake(value: float) -> ClientState:
     return ClientState({"a": np.full((2, 3), value, np.float32)}, {"b": np.ones(2, np.float32)})
 
 
-def test_a_nonce_and_a_seed_are_the_same_for_the_same_occasion_and_after_a_restart(
+def test_nonce_and_seed_survive_a_restart(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "state" / "rounds.safetensors"
@@ -84,9 +84,7 @@ def test_a_given_secret_decides_everything() -> None:
 
 
 @pytest.mark.parametrize("on_disk", [True, False])
-def test_a_round_that_is_repeated_begins_from_what_it_began_from(
-    tmp_path: Path, on_disk: bool
-) -> None:
+def test_a_repeated_round_begins_where_it_began(tmp_path: Path, on_disk: bool) -> None:
     path = tmp_path / "memory" if on_disk else None
     memory = RoundMemory(path)
     assert memory.recall("0") == ClientState()

@@ -43,9 +43,7 @@ def modules() -> Iterator[dict[str, ModuleType]]:
             sys.modules.pop(name, None)
 
 
-def test_the_certificate_serves_tls_to_those_who_trust_its_authority_alone(
-    modules: dict[str, ModuleType], tmp_path: Path
-) -> None:
+def test_only_its_authority_is_trusted(modules: dict[str, ModuleType], tmp_path: Path) -> None:
     made = modules["certificates"].make_server_certificate(tmp_path)
     assert made.key.stat().st_mode & 0o077 == 0
     assert shake_hands(made, ssl.create_default_context(cafile=str(made.authority)), "127.0.0.1")

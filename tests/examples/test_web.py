@@ -407,7 +407,7 @@ def test_a_release_that_cannot_be_taken_up_leaves_all_as_it_was(modules: Any) ->
     assert found["same"]
 
 
-def test_what_was_learnt_goes_where_it_cannot_be_read_and_not_for_want_of_memory(
+def test_learnt_state_goes_only_where_unreadable(
     modules: Any,
 ) -> None:
     found = modules["failing"]

@@ -24,7 +24,7 @@ def test_every_command_of_the_tour_exists() -> None:
     assert named <= set(SUMMARIES)
 
 
-def test_commands_are_listed_alike_whether_they_are_loaded_or_not(
+def test_commands_are_listed_before_they_are_loaded(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with pytest.raises(SystemExit):

@@ -105,7 +105,7 @@ def test_what_no_command_takes_is_named(arguments: str, message: str, shell: She
     )
 
 
-def test_options_may_be_shortened_and_texts_begin_with_dashes(
+def test_short_options_and_texts_that_begin_with_a_dash(
     tiny_bundle: Path, tiny_index: Path
 ) -> None:
     both = ["--bund", str(tiny_bundle), f"--index={tiny_index}", "--js"]
@@ -278,9 +278,7 @@ def test_search_takes_a_mode_and_a_filter(tiny_bundle: Path, tiny_index: Path) -
     assert [hit["id"] for hit in some["hits"]] == ["sea"]
 
 
-def test_a_bundle_of_another_space_is_refused_with_both_ids(
-    tiny_index: Path, tmp_path: Path
-) -> None:
+def test_another_space_is_refused_with_both_ids(tiny_index: Path, tmp_path: Path) -> None:
     other = write_tiny_bundle(tmp_path / "b", space=Space("space-other", 16))
     result = run(["search", "--bundle", str(other), "--index", str(tiny_index), "the sea"])
     assert result.returncode == 2
@@ -446,7 +444,7 @@ def test_every_command_takes_a_key_by_option_or_environment(
                 assert not code or f"no signature, expected one by the key {KEY}" in result.stderr
 
 
-def test_search_checks_the_index_where_its_key_is_given(
+def test_search_checks_the_signature_of_the_index(
     tiny_index: Path, signed: tuple[Path, Path]
 ) -> None:
     for index, code in ((signed[1], 0), (tiny_index, 2)):
@@ -456,9 +454,7 @@ def test_search_checks_the_index_where_its_key_is_given(
         assert result.returncode == code, result.stderr
 
 
-def test_an_adapter_that_is_not_signed_is_refused(
-    signed: tuple[Path, Path], tmp_path: Path
-) -> None:
+def test_an_unsigned_adapter_is_refused(signed: tuple[Path, Path], tmp_path: Path) -> None:
     manifest = sdk.load(signed[0]).manifest
     path = tmp_path / "a.safetensors"
     write_adapter(path, trained_adapter(), manifest=manifest, version="2")

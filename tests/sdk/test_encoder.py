@@ -80,15 +80,11 @@ def test_any_unicode_gives_a_unit_vector(encoder: Encoder, text: str) -> None:
 
 
 @given(text=st.text(alphabet=st.characters(categories=["Cc", "Cf", "Zs"]), max_size=8))
-def test_nul_and_control_characters_are_the_tokenizers_to_judge(
-    encoder: Encoder, text: str
-) -> None:
+def test_the_tokenizer_judges_control_characters(encoder: Encoder, text: str) -> None:
     assert encoder.tokenize(text) == golden_ids(text)
 
 
-def test_of_a_long_text_no_more_words_are_cut_than_fit(
-    encoder: Encoder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_long_text_is_not_cut_whole(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
     text = " ".join(f"plant{number}" for number in range(100_000))  # each of them new
     cut: list[str] = []
     pieces = WordPieceTokenizer.pieces
@@ -192,9 +188,7 @@ def test_more_threads_inside_a_call_give_the_same_text(tiny_bundle: Path, encode
     np.testing.assert_allclose(threaded.encode(TEXTS), encoder.encode(TEXTS), atol=1e-6)
 
 
-def test_threads_that_the_machine_has_no_cores_for_are_not_made(
-    tiny_bundle: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_more_threads_than_cores(tiny_bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import onnxruntime
 
     made, session = [], onnxruntime.InferenceSession

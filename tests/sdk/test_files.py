@@ -239,9 +239,7 @@ def test_a_folder_that_cannot_be_moved_leaves_the_old_one(
     assert sorted(names(tmp_path)) == ["finished", "folder"]
 
 
-def test_a_folder_that_another_process_put_back_is_moved_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_put_back_is_moved_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, finished = tmp_path / "folder", tmp_path / "finished"
     for folder in (path, finished):
         folder.mkdir()
@@ -274,9 +272,7 @@ def test_a_folder_is_replaced_behind_its_link(tmp_path: Path) -> None:
     assert sorted(names(tmp_path)) == ["link", "real"]
 
 
-def test_the_folder_one_is_in_has_a_name_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_current_folder_has_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "folder").mkdir()
     monkeypatch.chdir(tmp_path / "folder")
     assert present_folder(Path()) == Path()

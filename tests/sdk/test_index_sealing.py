@@ -43,9 +43,7 @@ NAMES = [
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_vectors_lie_in_the_folder_under_a_plain_name(
-    path: Path, tmp_path: Path, name: str
-) -> None:
+def test_vectors_have_a_plain_name(path: Path, tmp_path: Path, name: str) -> None:
     """The next add would cut off another index's vectors behind its own count."""
     make_index(tmp_path / "other", 60)
     before = snapshot(tmp_path / "other")
@@ -149,9 +147,7 @@ def killed_before_sealing(path: Path) -> None:
 
 
 @pytest.mark.parametrize("operation", CHANGES)
-def test_what_a_killed_writer_left_is_read_whole_before_more_is_written(
-    path: Path, operation: str
-) -> None:
+def test_what_a_killed_writer_left_is_read_whole_first(path: Path, operation: str) -> None:
     killed_before_sealing(path)
     flip(path / VECTORS, 64 + 36 * 9)
     with (
@@ -218,9 +214,7 @@ def test_two_writers_take_turns_and_both_are_sealed(path: Path) -> None:
         assert len(index) == 27
 
 
-def test_nobody_seals_between_a_compaction_and_the_rewriting_of_the_file(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nobody_seals_amid_a_compaction(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = open_index(path, writable=True), open_index(path, writable=True)
     second.delete(["doc-1"])
     first.delete([f"doc-{number}" for number in range(2, 25)])

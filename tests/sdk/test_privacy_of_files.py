@@ -135,9 +135,7 @@ def test_a_private_index_stays_private_whatever_is_done_to_it(public: Path, umas
 
 
 @pytest.mark.parametrize("closed", ["", "folder", "file", "above"])
-def test_texts_that_others_cannot_read_close_the_index_they_are_added_to(
-    public: Path, umask: int, closed: str
-) -> None:
+def test_private_texts_close_their_index(public: Path, umask: int, closed: str) -> None:
     expected = {0o700, 0o600} if closed else open_index_modes(umask)
     documents = list(sdk.read_folder(notes(public, closed)))
     with new_index(public / "built") as builder:
@@ -190,9 +188,7 @@ def test_what_links_lead_to_is_of_a_folder(public: Path, closed: str, linked: st
         assert is_private(public / folder)
 
 
-def test_a_question_is_no_pattern_of_all_that_is_here(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_question_is_no_pattern(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "notes").mkdir()
     options = Namespace(texts=["what did I plant?", "and [where]", "n?tes"], output="notes")

@@ -87,9 +87,7 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
     assert skipped["g"] == "a link to a folder; name the folder itself"
 
 
-def test_a_folder_that_cannot_be_listed_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unlistable_folder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "secret").mkdir()
     (tmp_path / "a.txt").write_text("one", encoding="utf-8")
     listed = os.scandir
@@ -172,9 +170,7 @@ def test_a_file_without_text_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fence", ["```", "~~~~"])
 @pytest.mark.parametrize("name", ["install.md", "install.txt"])
-def test_fenced_code_is_one_paragraph_without_headings(
-    tmp_path: Path, name: str, fence: str
-) -> None:
+def test_fenced_code_is_one_paragraph(tmp_path: Path, name: str, fence: str) -> None:
     code = f"{fence}sh\n# fetch it\ngit clone x\n\n---\n\n# build it\n~~\nmake\n{fence}"
     (tmp_path / name).write_text(f"{code}\n\n# Then\n\nRun it.\n", encoding="utf-8")
     whole = f"{fence}sh # fetch it git clone x --- # build it ~~ make {fence}"
@@ -281,9 +277,7 @@ def test_markup_of_restructuredtext_is_no_text(tmp_path: Path) -> None:
         ("# Seen\n" + "<!--a-->" * 5000 + "<br />" * 5000, "Seen"),
     ],
 )
-def test_comments_and_lines_of_tags_in_markdown_are_no_text(
-    tmp_path: Path, text: str, found: str
-) -> None:
+def test_comments_and_tags_are_no_text(tmp_path: Path, text: str, found: str) -> None:
     (tmp_path / "a.md").write_text(text, encoding="utf-8")
     assert " ".join(text for *_, text in _found(tmp_path)) == found
 

@@ -87,9 +87,7 @@ def build(
 
 
 @pytest.mark.slow
-def test_same_arguments_give_the_same_bits_and_another_seed_others(
-    bundle: Bundle, index: Index
-) -> None:
+def test_the_seed_decides_every_bit(bundle: Bundle, index: Index) -> None:
     first, second = (adapt(bundle, index, SMALL) for _ in range(2))
     third = adapt(bundle, index, replace(SMALL, seed=1))
     assert all(np.array_equal(first.adapter[name], second.adapter[name]) for name in first.adapter)
@@ -197,9 +195,7 @@ def test_it_begins_from_a_given_adapter(bundle: Bundle, index: Index) -> None:
     assert any((once.adapter[name] != twice.adapter[name]).any() for name in once.adapter)
 
 
-def test_results_are_opened_as_often_as_the_hybrid_ranking_says(
-    bundle: Bundle, index: Index
-) -> None:
+def test_results_are_opened_as_the_hybrid_ranking_says(bundle: Bundle, index: Index) -> None:
     encoder, step = Encoder.of_bundle(bundle), LocalStep.open(bundle)
     texts = sentences(4)
     config = LocalConfig(

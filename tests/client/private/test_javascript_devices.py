@@ -117,9 +117,7 @@ def run(settings: str) -> subprocess.CompletedProcess[str]:
         pytest.param(NOISY, marks=pytest.mark.slow, id="noisy"),
     ],
 )
-def test_a_mixed_group_gives_the_exact_sum_whoever_is_killed(
-    tmp_path: Path, privacy: Privacy
-) -> None:
+def test_a_mixed_group_gives_the_exact_sum(tmp_path: Path, privacy: Privacy) -> None:
     fleet = Fleet(tmp_path, privacy)
     lives: dict[int, list[list[Any] | None]] = {
         4: [None],

@@ -98,9 +98,7 @@ def test_a_device_key_is_for_its_owner_alone_and_is_read_again(tmp_path: Path) -
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_the_file_is_private_from_its_first_byte(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_file_is_private_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
     sync = os.fsync
 

@@ -65,7 +65,7 @@ def test_every_order_of_the_ring_is_as_likely() -> None:
     assert np.abs(off - 2400).max() < 5 * np.sqrt(6000 * 0.4 * 0.6)
 
 
-def test_a_draw_that_would_favour_some_places_is_drawn_again(
+def test_a_biased_draw_is_drawn_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def ring(*draws: int) -> list[tuple[int, ...]]:

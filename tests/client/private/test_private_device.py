@@ -145,9 +145,7 @@ def go_on(devices: list[Real], group: SecureSum) -> SecureSum:
     return after
 
 
-def test_the_sum_is_that_of_the_changes_that_plain_rounds_would_send(
-    devices: list[Real], offer: Offer
-) -> None:
+def test_the_sum_is_that_of_plain_rounds(devices: list[Real], offer: Offer) -> None:
     group = begin(devices, offer)
     changes = []
     for one in devices:
@@ -215,9 +213,7 @@ def test_erasing_takes_the_round_along_and_the_ledger_stays(
         assert isinstance(again, Declined)
 
 
-def test_a_state_of_queries_since_erased_is_forgotten_though_its_file_came_back(
-    devices: list[Real], offer: Offer
-) -> None:
+def test_a_state_of_erased_queries_is_forgotten(devices: list[Real], offer: Offer) -> None:
     group = begin(devices, offer)
     one = devices[0]
     state = (one.folder / SECURE).read_bytes()
@@ -230,9 +226,7 @@ def test_a_state_of_queries_since_erased_is_forgotten_though_its_file_came_back(
     assert not (one.folder / SECURE).exists()
 
 
-def test_a_device_of_private_rounds_declines_plain_ones_and_untrained_rounds(
-    devices: list[Real], offer: Offer
-) -> None:
+def test_plain_and_untrained_rounds_are_declined(devices: list[Real], offer: Offer) -> None:
     one = devices[0]
     plain = one.device.answer(offer)
     assert isinstance(plain, Declined)

@@ -82,7 +82,7 @@ def test_a_body_of_another_length_is_refused(length: int) -> None:
 
 
 @pytest.mark.parametrize("announced", [bytes(32), (1).to_bytes(32, "little"), b"\xff" * 32])
-def test_with_a_key_that_everybody_agrees_with_nothing_is_proven_nor_trained(
+def test_a_key_of_low_order_proves_and_trains_nothing(
     announced: bytes,
 ) -> None:
     device = member(0)

@@ -62,7 +62,7 @@ def test_a_wrong_share_gives_a_wrong_secret(secret: int, change: int, place: int
 
 
 @given(st.data())
-def test_the_secret_is_found_where_at_most_half_of_the_spare_shares_are_wrong(
+def test_half_of_the_spare_shares_may_be_wrong(
     data: st.DataObject,
 ) -> None:
     """Of shares of low degree and secrets at the ends of the field, too."""

@@ -131,9 +131,7 @@ RECORDS = st.dictionaries(
 
 
 @given(values=RECORDS, name=st.sampled_from(["secure", "other"]))
-def test_a_message_that_is_no_stage_is_declined_and_never_answered(
-    values: dict[str, Any], name: str
-) -> None:
+def test_what_is_no_stage_is_declined(values: dict[str, Any], name: str) -> None:
     TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = 1, 1, 1
     stage, body = values.get("stage", 0), values.get("body", 0)
     whole = name == "secure" and type(stage) is int and type(body) is bytes
@@ -186,7 +184,7 @@ def ask(config: dict[str, Any], content: RecordDict, kind: str) -> Message:
     return over_the_wire(app(message, Context(1, 7, config, RecordDict(), {})))
 
 
-def test_an_enrolled_device_trains_for_private_rounds_and_declines_plain_ones(
+def test_an_enrolled_device_trains_for_private_rounds(
     supernode: dict[str, Any],
 ) -> None:
     offer = offer_of(supernode)
@@ -210,7 +208,7 @@ def test_an_enrolled_device_trains_for_private_rounds_and_declines_plain_ones(
         assert read_secure_reply(failed) == SecureReply(0, None)
 
 
-def test_a_device_that_was_not_enrolled_takes_part_in_plain_rounds_alone(
+def test_without_enrolment_only_plain_rounds(
     supernode: dict[str, Any],
 ) -> None:
     offer = offer_of(supernode)
@@ -261,7 +259,7 @@ def test_a_device_that_insists_on_private_rounds_is_none_of_plain_ones(
 @pytest.mark.parametrize(
     "line", ["ab", "ab" * 31, "ab" * 33, "ab" * 31 + "a", "zz" * 32, "-----BEGIN", "ab " * 32, "é"]
 )
-def test_a_line_that_is_no_key_revokes_nobody_and_says_so(
+def test_what_is_no_key_revokes_nobody(
     supernode: dict[str, Any], tmp_path: Path, line: str
 ) -> None:
     revoked = tmp_path / "revoked"
@@ -280,7 +278,7 @@ def test_a_line_that_is_no_key_revokes_nobody_and_says_so(
 
 
 @pytest.mark.parametrize(("kept", "of_today"), [(0.0, True), (1e12, False), (1e12, True)])
-def test_a_device_that_is_opened_forgets_a_round_that_is_over(
+def test_opening_forgets_an_old_round(
     supernode: dict[str, Any], kept: float, of_today: bool
 ) -> None:
     """Also one that takes part in plain rounds alone by now."""

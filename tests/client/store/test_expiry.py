@@ -138,9 +138,7 @@ def rounds_file(folder: Path, written: float) -> Path:
 @pytest.mark.parametrize(
     ("wrong", "first"), [(0.0, 30), (-600 * DAY, 16), (3_000 * DAY, 31), (-NOW, 31)]
 )
-def test_what_was_made_of_queries_goes_as_they_do_though_newer_ones_stay(
-    tmp_path: Path, wrong: float, first: int
-) -> None:
+def test_what_was_made_of_queries_expires(tmp_path: Path, wrong: float, first: int) -> None:
     """Where the clock was wrong then, it is believed to be older by half of their age at most."""
     path, epochs, there = tmp_path / "queries.sqlite", [], []
     for day in range(80):
@@ -158,7 +156,7 @@ def test_what_was_made_of_queries_goes_as_they_do_though_newer_ones_stay(
     assert len({epochs[1], *epochs[first:]}) == 2
 
 
-def test_what_was_made_of_queries_goes_where_none_is_left_whatever_the_clock_shows(
+def test_what_was_made_of_queries_goes_with_the_last(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "queries.sqlite"
@@ -209,7 +207,7 @@ excursions = st.lists(
 
 @settings(deadline=None)
 @given(excursions)
-def test_a_clock_that_goes_to_and_fro_ages_nothing_by_more_than_a_day(
+def test_a_wandering_clock_ages_by_a_day(
     found: list[tuple[float, float, list[float]]],
 ) -> None:
     true, age = NOW, Age().at(NOW, HALF)

@@ -136,9 +136,7 @@ def test_one_query_can_be_forgotten_however_it_was_typed(store: QueryStore, path
         store.forget(7)  # type: ignore[arg-type]
 
 
-def test_an_epoch_ends_with_erasing_and_with_nothing_else(
-    store: QueryStore, path: Path, clock: Clock
-) -> None:
+def test_an_epoch_ends_with_erasing_alone(store: QueryStore, path: Path, clock: Clock) -> None:
     epochs = [store.epoch]
     for number in range(120):  # of which twenty go
         store.add(str(number))
@@ -283,9 +281,7 @@ def test_of_too_much_text_the_oldest_go_and_what_never_fits_is_not_kept(path: Pa
         assert [query.split()[0] for query in queries(store)] == ["third"]
 
 
-def test_the_file_is_written_anew_at_the_opening_that_deletes(
-    store: QueryStore, path: Path
-) -> None:
+def test_an_opening_that_deletes_rewrites_the_file(store: QueryStore, path: Path) -> None:
     for number in range(100):
         store.add(f"{number} " + "x" * 900)
     store.close()
@@ -308,9 +304,7 @@ def test_many_deletions_leave_no_copies_between_pages(path: Path, clock: Clock) 
     } == kept
 
 
-def test_what_the_app_set_holds_for_whoever_opens_the_store_without(
-    path: Path, clock: Clock
-) -> None:
+def test_the_apps_limits_hold_for_every_opening(path: Path, clock: Clock) -> None:
     """A SuperNode and ``pocketquery join`` open the app's store and know nothing of its limits."""
     with QueryStore.open(path, max_bytes=8 << 20, max_age_days=200, clock=clock) as app:
         app.give_consent()
@@ -411,9 +405,7 @@ def test_a_clock_that_jumps_back_keeps_nothing_for_ever(store: QueryStore, clock
     assert "knit" not in queries(store)
 
 
-def test_after_a_long_absence_what_is_due_is_gone_at_the_second_opening(
-    path: Path, clock: Clock
-) -> None:
+def test_after_a_long_absence_two_openings_expire_all(path: Path, clock: Clock) -> None:
     with QueryStore.open(path, max_age_days=10, clock=clock) as store:
         store.give_consent()
         store.add("knit")
@@ -484,9 +476,7 @@ def test_consent_withdrawn_elsewhere_is_seen_at_once(store: QueryStore, path: Pa
     assert store.examples() == []
 
 
-def test_a_store_destroyed_elsewhere_is_a_new_one_without_consent(
-    store: QueryStore, path: Path
-) -> None:
+def test_a_store_destroyed_elsewhere_has_no_consent(store: QueryStore, path: Path) -> None:
     store.add("knit")
     QueryStore.destroy(path)
     assert not path.exists()
@@ -595,9 +585,7 @@ def test_a_truncated_store_gets_a_clear_error(store: QueryStore, path: Path) -> 
     use(path)
 
 
-def test_a_damaged_store_never_fails_otherwise_than_by_our_errors(
-    store: QueryStore, path: Path
-) -> None:
+def test_a_damaged_store_fails_with_our_errors(store: QueryStore, path: Path) -> None:
     for number in range(20):
         store.add(f"knit {number} é", ["a", "b"], "b")
     store.close()

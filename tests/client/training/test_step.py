@@ -187,9 +187,7 @@ def test_half_precision_starts_where_single_does(step: LocalStep, adapter: dict[
 
 
 @pytest.mark.slow
-def test_what_the_adapter_does_not_hold_starts_as_the_bundle_says(
-    byol: Path, adapter: dict[str, Any]
-) -> None:
+def test_heads_start_as_the_bundle_says(byol: Path, adapter: dict[str, Any]) -> None:
     own = parse(Bundle.open(byol).read(TRAINING_STATE_FILE))
     state = LocalStep.open(byol).initial_state(adapter)
     assert state.online.keys() == own.keys() | adapter.keys()

@@ -138,9 +138,7 @@ def test_training_on_mistyped_queries_lowers_their_loss(device: TrainingSetup) -
     assert device.view_loss(result.change) < 0.8 * device.view_loss({})
 
 
-def test_the_same_seed_gives_the_same_bits_and_another_does_not(
-    device: TrainingSetup, index: Index
-) -> None:
+def test_the_seed_decides_every_bit(device: TrainingSetup, index: Index) -> None:
     for source in (device.documents, index):
         assert same(device.train(source=source), device.train(source=source))
     assert not same(device.train(), device.train(seed=1))
@@ -275,9 +273,7 @@ def test_opened_results_are_learned_where_they_count(device: TrainingSetup, inde
 HYBRID = dataclasses.replace(LONG, hybrid_loss_weight=1.0, hybrid_candidates=10)
 
 
-def test_the_hybrid_ranking_of_the_device_s_index_is_learned(
-    device: TrainingSetup, index: Index
-) -> None:
+def test_the_hybrid_ranking_is_learned(device: TrainingSetup, index: Index) -> None:
     config = dataclasses.replace(
         HYBRID, anchor_weight=0.5, limits=MonitorLimits(drift=1.0), hybrid_mistyped=0.0
     )
@@ -289,9 +285,7 @@ def test_the_hybrid_ranking_of_the_device_s_index_is_learned(
     assert not same(result, device.train(config=config, source=index, seed=1))
 
 
-def test_what_was_opened_says_nothing_where_the_hybrid_ranking_teaches(
-    device: TrainingSetup, index: Index
-) -> None:
+def test_the_hybrid_ranking_replaces_clicks(device: TrainingSetup, index: Index) -> None:
     config = dataclasses.replace(HYBRID, steps=3)
     clicks = with_clicks()
     bare = [Example(one.query) for one in clicks]
@@ -299,9 +293,7 @@ def test_what_was_opened_says_nothing_where_the_hybrid_ranking_teaches(
     assert same(taught, device.train(bare, config, source=index))
 
 
-def test_the_mistyped_view_is_taught_the_hybrid_ranking_where_it_should_be(
-    device: TrainingSetup, index: Index
-) -> None:
+def test_the_mistyped_view_is_taught_too(device: TrainingSetup, index: Index) -> None:
     config = dataclasses.replace(HYBRID, typo_rate=0.3, hybrid_mistyped=0.5)
     encoder, size = device.encoder, len(QUERIES)
     own = Batches(encoder, device.step.description, QUERIES, index, config)
@@ -336,9 +328,7 @@ def test_the_mistyped_view_is_taught_the_hybrid_ranking_where_it_should_be(
 
 
 @pytest.mark.slow
-def test_views_that_predict_one_another_keep_their_places(
-    byol: TrainingSetup, tmp_path: Path
-) -> None:
+def test_byol_views_keep_their_places(byol: TrainingSetup, tmp_path: Path) -> None:
     config = dataclasses.replace(FAST, hybrid_loss_weight=1.0, hybrid_candidates=10)
     clean = dataclasses.replace(config, hybrid_mistyped=0.0)
     with index_of(byol, tmp_path / "index") as index:

@@ -76,9 +76,7 @@ def test_without_anonymous_files_the_vectors_are_the_same(
 
 
 @on_linux
-def test_where_proc_is_not_there_bytes_are_taken(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_proc_bytes_are_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = os.open
 
     def refused(path: str, *options: int) -> int:
@@ -95,9 +93,7 @@ def test_where_proc_is_not_there_bytes_are_taken(
 
 
 @on_linux
-def test_where_memory_is_full_bytes_are_taken(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_in_full_memory_bytes_are_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(_self: AnonymousFile, _piece: bytes) -> None:
         raise OSError(28, "No space left on device")
 

@@ -101,9 +101,7 @@ def test_a_package_that_is_gone_is_passed_over(
         sdk.load("lost")
 
 
-def test_an_inner_package_is_found_without_running_the_outer_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_inner_package_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _data_package(tmp_path, "inner", "outer.middle.inner")
     for package in ("outer", "outer/middle"):
         (tmp_path / package / "__init__.py").write_text("raise RuntimeError('run')\n")
@@ -122,9 +120,7 @@ def test_an_inner_package_whose_outer_one_is_missing_is_passed_over(
     assert set(sdk.bundles()) == {"default"}
 
 
-def test_an_editable_package_lies_elsewhere_than_its_metadata(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_editable_package_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     metadata, source = tmp_path / "site", tmp_path / "source"
     metadata.mkdir()
     _data_package(source, "edited", "outer.inner")
@@ -193,9 +189,7 @@ def test_the_default_is_taken_unnamed_too(tmp_path: Path, monkeypatch: pytest.Mo
         assert sdk.load().dimension == 384
 
 
-def test_what_is_not_installed_is_a_path_and_no_bundle_is_not_worth_a_word(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_name_is_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     _plant(tmp_path / "mine", False)
     assert sdk.load("mine").name == "planted"

@@ -107,9 +107,7 @@ def test_a_statement_is_read_as_it_was_written(made: Statement) -> None:
 
 
 @given(statements(), st.data())
-def test_a_changed_byte_is_refused_or_another_statement(
-    made: Statement, data: st.DataObject
-) -> None:
+def test_a_changed_byte_is_no_longer_the_statement(made: Statement, data: st.DataObject) -> None:
     line = bytearray(made.to_bytes())
     place = data.draw(st.integers(0, len(line) - 1))
     line[place] = data.draw(st.integers(0, 255).filter(lambda value: value != line[place]))
@@ -356,9 +354,7 @@ ATTACKS: dict[str, tuple[Statement, type[ArtifactError], str, str, Callable[...,
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_an_attack_is_refused_and_succeeds_where_nobody_looks(
-    attack: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_attack_is_stopped_by_its_check(attack: str, monkeypatch: pytest.MonkeyPatch) -> None:
     sent, error, message, check, nothing = ATTACKS[attack]
     with pytest.raises(error, match=message):
         followed(sent, known=TURNED)

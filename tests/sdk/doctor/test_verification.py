@@ -109,9 +109,7 @@ def test_an_index_left_aside_by_a_killed_writer_is_found(tmp_path: Path) -> None
     assert sdk.verify(path).kind == "index"
 
 
-def test_the_name_of_an_installed_bundle_is_no_index_of_that_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bundles_name_is_no_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_tiny_index(tmp_path / "default")
     monkeypatch.chdir(tmp_path)
     with pytest.warns(PocketQueryWarning, match="default is taken for the installed one"):

@@ -55,9 +55,7 @@ def reference(texts: list[str], query: str) -> list[float]:
 
 @pytest.mark.parametrize("query", ["a", "b c", "a a b", "e", "nothing", "nothing d"])
 @pytest.mark.parametrize("cut", [5, 3, 1])
-def test_scores_equal_the_formula_in_any_segments(
-    connection: sqlite3.Connection, query: str, cut: int
-) -> None:
+def test_scores_equal_the_formula(connection: sqlite3.Connection, query: str, cut: int) -> None:
     for start in range(0, len(TEXTS), cut):
         insert_postings(connection, start, occurrences(TEXTS[start : start + cut]))
     scores = bm25(connection, Counter(query.split()), lengths(TEXTS))
@@ -143,7 +141,7 @@ def test_postings_of_no_document_are_damage(
         connection.rollback()
 
 
-def test_records_whose_cuts_make_up_for_each_other_are_damage(
+def test_records_whose_cuts_cancel_out_are_damage(
     connection: sqlite3.Connection,
 ) -> None:
     """Joined, the rows are two and the counts two: as many as there should be, of other records."""

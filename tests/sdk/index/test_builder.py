@@ -110,9 +110,7 @@ def test_two_builds_at_once_are_refused(tmp_path: Path) -> None:
     assert size_of(tmp_path / "index") == 5
 
 
-def test_a_build_that_is_refused_does_not_disturb_the_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_refused_build_disturbs_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "index"
     make_index(path, 5)
     rename = Path.rename
@@ -130,9 +128,7 @@ def test_a_build_that_is_refused_does_not_disturb_the_other(
     assert size_of(path) == 7
 
 
-def test_a_build_that_has_ended_leaves_the_next_one_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_ended_build_leaves_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "index"
     first = new_index(path)
     add_documents(first, 3)

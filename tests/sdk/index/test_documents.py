@@ -63,9 +63,7 @@ def test_content_is_title_and_text(document: Document, expected: str) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(ANY_TEXT.filter(bool), ANY_TEXT, st.dictionaries(ANY_TEXT, JSON, max_size=3))
-def test_any_document_comes_back_as_it_was(
-    identifier: str, text: str, metadata: dict[str, Any]
-) -> None:
+def test_any_document_comes_back(identifier: str, text: str, metadata: dict[str, Any]) -> None:
     document = Document(identifier, text, metadata)
     check_document(document)
     made = sqlite3.connect(":memory:")
@@ -164,9 +162,7 @@ def test_a_text_beyond_sqlites_limit_is_refused(monkeypatch: pytest.MonkeyPatch)
         "UPDATE documents SET metadata = '[]' WHERE row = 1",
     ],
 )
-def test_tables_that_do_not_fit_each_other_are_damage(
-    connection: sqlite3.Connection, sql: str
-) -> None:
+def test_tables_that_disagree_are_damage(connection: sqlite3.Connection, sql: str) -> None:
     insert_documents(connection, 0, [Document(name, name) for name in "abc"])
     delete_documents(connection, ["c"])
     check_tables(connection, 3)

@@ -277,9 +277,7 @@ def test_a_filter_as_python_sees_it(query: dict[str, Any], records: list[dict[st
 
 @settings(max_examples=300, deadline=None)
 @given(ANY_JSON, st.lists(RECORDS, max_size=2))
-def test_any_json_is_a_filter_or_an_error_of_ours(
-    query: Any, records: list[dict[str, Any]]
-) -> None:
+def test_any_json_is_a_filter_or_our_error(query: Any, records: list[dict[str, Any]]) -> None:
     with contextlib.suppress(InvalidInputError):
         matching(query, records)
 

@@ -40,9 +40,7 @@ def test_who_is_better_in_both_is_not_worse_fused(pairs: list[tuple[float, float
 
 
 @given(SCORES, st.permutations(range(30)))
-def test_the_order_of_the_candidates_does_not_matter(
-    pairs: list[tuple[float, float]], shuffled: list[int]
-) -> None:
+def test_order_does_not_matter(pairs: list[tuple[float, float]], shuffled: list[int]) -> None:
     order = [position for position in shuffled if position < len(pairs)]
     dense, lexical = arrays(pairs)
     np.testing.assert_array_equal(fuse(dense, lexical)[order], fuse(dense[order], lexical[order]))

@@ -188,9 +188,7 @@ def test_a_long_add_that_fails_at_its_end_is_no_damage(index: Index) -> None:
     assert verify_index(index.path).generation > 0
 
 
-def test_compacting_changes_no_dense_ranking_and_shrinks_the_files(
-    index: Index, path: Path
-) -> None:
+def test_compacting_keeps_the_ranking_and_shrinks_the_files(index: Index, path: Path) -> None:
     index.delete([f"doc-{number}" for number in range(0, 60, 2)])
     before = index.search("violin sold", 30, mode="dense")
     size = sum(file.stat().st_size for file in path.iterdir())
@@ -440,9 +438,7 @@ def test_a_reader_in_another_process_sees_whole_states(path: Path) -> None:
     assert reader.returncode == 0, errors.decode()
 
 
-def test_a_failure_inside_an_add_leaves_the_index_as_it_was(
-    index: Index, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_add_changes_nothing(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -515,7 +511,7 @@ def test_searches_go_on_while_the_index_is_built_anew(path: Path) -> None:
 
 
 @pytest.mark.parametrize("present", [True, False])
-def test_a_folder_that_is_replaced_in_the_very_moment_of_opening(
+def test_a_folder_replaced_meanwhile(
     path: Path, present: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The file was looked at, SQLite finds none; when it has failed, a new one may be there."""
@@ -545,9 +541,7 @@ def test_a_folder_that_is_replaced_in_the_very_moment_of_opening(
     assert waited
 
 
-def test_closing_when_the_disk_is_full_closes_all_the_same(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_closing_on_a_full_disk(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -574,9 +568,7 @@ def test_closing_under_a_search_says_so(path: Path, monkeypatch: pytest.MonkeyPa
         index.search("river", mode="lexical")
 
 
-def test_an_index_stays_where_it_was_opened(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_index_stays_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for place in ("here", "there"):
         (tmp_path / place).mkdir()
         monkeypatch.chdir(tmp_path / place)
@@ -622,9 +614,7 @@ def test_what_is_no_path_and_no_encoder_is_named(path: Path) -> None:
         open_index(path, encoder=cast(Any, "default"))
 
 
-def test_the_folder_one_is_in_can_be_opened_and_built_anew(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_current_folder_as_an_index(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(path)
     with open_index(".") as index:
         assert len(index) == 60

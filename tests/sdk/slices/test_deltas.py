@@ -188,9 +188,7 @@ def test_what_is_no_delta_is_not_replaced(tmp_path: Path) -> None:
     assert delta.read_bytes() == data
 
 
-def test_a_part_larger_than_devices_read_is_not_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_part_too_large_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     old, new, delta = pair(tmp_path)
     delta.unlink()
     monkeypatch.setattr(delta_manifest, "_MOST_PART", 10)

@@ -43,9 +43,7 @@ def rivers(documents: Sequence[Document]) -> list[Document]:
     return [one for one in documents if "river" in one.metadata["tag"]]
 
 
-def test_a_slice_has_the_bytes_of_a_build_of_its_documents(
-    everything: Path, tmp_path: Path
-) -> None:
+def test_a_slice_has_the_bytes_of_a_build_of_it(everything: Path, tmp_path: Path) -> None:
     filter = {"year": {"$gte": 2000}, "tag": {"$ne": "river"}}
     before = snapshot(everything)
     report = sdk.slice_index(everything, filter, tmp_path / "slice")
@@ -136,7 +134,7 @@ def test_the_folders_have_the_values_names(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("values", "name"), [((-0.0, 0, 0.0), "0"), ((2.0, 2), "2")])
-def test_equal_numbers_have_one_folder_whichever_comes_first(
+def test_equal_numbers_have_one_folder(
     tmp_path: Path, values: tuple[float, ...], name: str
 ) -> None:
     for order in (values, values[::-1]):
@@ -146,9 +144,7 @@ def test_equal_numbers_have_one_folder_whichever_comes_first(
 
 
 @pytest.mark.parametrize("values", [("a", "A"), ("1", 1), ("true", True)])
-def test_values_that_would_share_a_folder_are_refused(
-    tmp_path: Path, values: tuple[object, object]
-) -> None:
+def test_values_of_one_folder_are_refused(tmp_path: Path, values: tuple[object, object]) -> None:
     build(tmp_path / "all", [Document(str(v) + str(type(v)), "x", {"v": v}) for v in values])
     with pytest.raises(InvalidInputError, match="would have one folder"):
         sdk.slice_index_by(tmp_path / "all", "v", tmp_path / "by")
@@ -182,9 +178,7 @@ def test_what_cannot_be_cut_leaves_everything_as_it_was(everything: Path, tmp_pa
     assert snapshot(everything) == before
 
 
-def test_an_empty_slice_on_request_takes_the_place_of_an_old_one(
-    everything: Path, tmp_path: Path
-) -> None:
+def test_an_empty_slice_on_request_replaces_an_old_one(everything: Path, tmp_path: Path) -> None:
     sdk.slice_index(everything, RIVERS, tmp_path / "slice")
     report = sdk.slice_index(everything, {"tag": "sea"}, tmp_path / "slice", allow_empty=True)
     assert report.documents == 0
