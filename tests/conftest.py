@@ -6,13 +6,15 @@ import os
 import socket
 from collections.abc import Generator, Iterator
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
 
 from pocketquery.sdk.errors import MissingExtraError
-from tests.shell import Shell
+
+if TYPE_CHECKING:
+    from tests.shell import Shell
 
 # A few examples, the same at every run, so that a change fails by its own fault. To look for new
 # ones: HYPOTHESIS_PROFILE=search make test
@@ -72,4 +74,6 @@ def only_this_machine() -> Iterator[None]:
 @pytest.fixture
 def shell(capsys: pytest.CaptureFixture[str]) -> Shell:
     """``shell("search", index, "a query").out``"""
+    from tests.shell import Shell
+
     return Shell(capsys)

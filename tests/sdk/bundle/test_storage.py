@@ -91,9 +91,10 @@ def packed_bytes(folder: Path) -> bytearray:
 
 def at_entry(
     data: bytearray, offset: int, layout: str, value: int, record: bytes = b"PK\1\2"
-) -> None:
+) -> object:
     """Write into the directory's first entry."""
     struct.pack_into(layout, data, data.index(record) + offset, value)
+    return None
 
 
 at_end = functools.partial(at_entry, record=b"PK\5\6")  # into the record at the end
