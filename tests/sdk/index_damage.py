@@ -123,9 +123,10 @@ def snapshot(folder: Path) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in folder.iterdir()}
 
 
-def execute(folder: Path, sql: str, *arguments: object) -> None:
-    """Change the database behind the index's back."""
-    connection = sqlite3.connect(folder / DATABASE, isolation_level=None)
+def execute(path: Path, sql: str, *arguments: object) -> None:
+    """Change a database, or that of an index, behind our back."""
+    file = path / DATABASE if path.is_dir() else path
+    connection = sqlite3.connect(file, isolation_level=None)
     connection.execute(sql, arguments)
     connection.close()
 

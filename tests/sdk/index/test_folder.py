@@ -17,6 +17,7 @@ from pocketquery.sdk.errors import (
 from pocketquery.sdk.index.folder import verify_index
 from pocketquery.sdk.index.index import open_index
 from pocketquery.sdk.index.info import DATABASE
+from tests.sdk.index_damage import execute
 from tests.sdk.small_index import DIMENSION, SPACE, make_documents, make_index, vectors_of
 
 VECTORS = "vectors-0.u8"
@@ -118,9 +119,7 @@ def test_a_newer_format_is_refused(path: Path) -> None:
 
 
 def test_a_newer_database_is_refused(path: Path) -> None:
-    connection = sqlite3.connect(path / DATABASE)
-    connection.execute("PRAGMA user_version = 2")
-    connection.close()
+    execute(path / DATABASE, "PRAGMA user_version = 2")
     with pytest.raises(UnsupportedVersionError, match="version 2"):
         open_index(path)
 
@@ -133,9 +132,7 @@ def test_something_that_is_no_database(path: Path) -> None:
 
 def test_another_programs_database(path: Path) -> None:
     (path / DATABASE).unlink()
-    connection = sqlite3.connect(path / DATABASE)
-    connection.execute("CREATE TABLE t (x)")
-    connection.close()
+    execute(path / DATABASE, "CREATE TABLE t (x)")
     with pytest.raises(CorruptArtifactError, match="not the database of a pocketquery index"):
         open_index(path)
 

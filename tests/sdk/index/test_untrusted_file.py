@@ -12,6 +12,7 @@ import pytest
 from pocketquery.sdk.errors import ArtifactError, CorruptArtifactError, UnsupportedVersionError
 from pocketquery.sdk.index.database import Database, get_meta, held, set_meta
 from pocketquery.sdk.index.untrusted_file import harden, sha256_of_first
+from tests.sdk.index_damage import execute
 
 SUPER_JOURNAL = bytes.fromhex("d9d505f920a163d7")
 
@@ -83,9 +84,7 @@ def test_a_log_is_not_read_in_the_databases_place(path: Path) -> None:
     with pytest.raises(CorruptArtifactError, match="-wal is beside"):
         Database(path)
     log.unlink()
-    connection = sqlite3.connect(path)
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.close()
+    execute(path, "PRAGMA journal_mode = WAL")
     with pytest.raises(CorruptArtifactError, match="write-ahead log"):
         Database(path)
 
@@ -133,9 +132,7 @@ def test_a_link_can_be_read(path: Path, tmp_path: Path, kind: str) -> None:
     ],
 )
 def test_a_schema_is_ours_to_the_letter(path: Path, sql: str) -> None:
-    connection = sqlite3.connect(path, isolation_level=None)
-    connection.execute(sql)
-    connection.close()
+    execute(path, sql)
     with pytest.raises(CorruptArtifactError, match=r"data\.sqlite (has the|lacks the)"):
         Database(path)
 
@@ -156,9 +153,7 @@ def test_a_schema_changed_while_it_is_open_is_noticed(path: Path) -> None:
     database = Database(path)
     with database.reading() as connection:
         assert get_meta(connection, "colour 3") == "blue" * 100
-    other = sqlite3.connect(path, isolation_level=None)
-    other.execute("CREATE VIEW v AS SELECT 1")
-    other.close()
+    execute(path, "CREATE VIEW v AS SELECT 1")
     with pytest.raises(CorruptArtifactError, match="the view 'v'"), database.reading():
         pass
     database.close()
@@ -189,17 +184,13 @@ def test_limits_and_the_schemas_trust() -> None:
 
 @pytest.mark.parametrize("version", [2, 2**31 - 1])
 def test_a_newer_version_is_refused(path: Path, version: int) -> None:
-    connection = sqlite3.connect(path)
-    connection.execute(f"PRAGMA user_version = {version}")
-    connection.close()
+    execute(path, f"PRAGMA user_version = {version}")
     with pytest.raises(UnsupportedVersionError, match=str(version)):
         Database(path)
 
 
 def test_a_text_that_is_not_utf8_is_damage(path: Path) -> None:
-    connection = sqlite3.connect(path, isolation_level=None)
-    connection.execute("UPDATE meta SET value = CAST(x'41eda080' AS TEXT) WHERE key = 'colour 3'")
-    connection.close()
+    execute(path, "UPDATE meta SET value = CAST(x'41eda080' AS TEXT) WHERE key = 'colour 3'")
     database = Database(path)
     with pytest.raises(CorruptArtifactError, match="UTF-8"), database.reading() as reading:
         get_meta(reading, "colour 3")
