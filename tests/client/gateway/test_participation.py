@@ -20,8 +20,8 @@ from pocketquery.client.gateway.private_rounds import PrivateRounds, StageMessag
 from pocketquery.client.offer import Offer
 from pocketquery.client.private.messages import Stage
 from pocketquery.sdk.errors import ArtifactError
-from tests.client.gateway.turns import turn
 from tests.client.gateway.loopback import QuietHandler, serving
+from tests.client.gateway.turns import turn
 
 
 class Gateway(ThreadingHTTPServer):
