@@ -42,7 +42,7 @@ _MOST_WAITING = 16  # requests of one connection, for those before them to be an
 _SEPARATORS = 4  # bytes of a header beside name and value
 _PIECE_BYTES = 4096  # that are parsed before they are counted
 _FULL_RETRY_S = 10.0
-_AFTER = 5.0  # seconds: who reads the body has its own limit, and answers first
+_AFTER = 5.0  # seconds at most: who reads the body has its own limit, and answers first
 
 
 def limited_protocol(
@@ -263,7 +263,7 @@ class _Limited(HttpToolsProtocol):
         super().on_headers_complete()
         self._is_body = True
         self._held.append(0)
-        self._await("body", self.limits.body_seconds + _AFTER)
+        self._await("body", self.limits.body_seconds + min(_AFTER, self.limits.body_seconds))
 
     def on_body(self, body: bytes) -> None:
         self._body_bytes += len(body)

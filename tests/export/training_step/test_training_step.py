@@ -15,7 +15,6 @@ import pytest
 from pocketquery import sdk
 from pocketquery.client.training.step_description import METADATA_KEY
 from pocketquery.export.adapter import adapter_tensors
-from pocketquery.export.bundle.bundling import export_bundle
 from pocketquery.export.onnx_graph import build_graph
 from pocketquery.export.sessions import GraphSession
 from pocketquery.export.settings import (
@@ -36,7 +35,7 @@ from pocketquery.export.training_step.training_step import (
     write_training_step,
 )
 from pocketquery.sdk.bundle.bundle import Bundle
-from pocketquery.sdk.bundle.manifest import TRAINING_STATE_FILE, TRAINING_STEP_FILE
+from pocketquery.sdk.bundle.manifest import ENCODER_FILE, TRAINING_STATE_FILE, TRAINING_STEP_FILE
 from pocketquery.sdk.bundle.safetensors import parse
 from pocketquery.sdk.bundle.signature import public_key_of
 from pocketquery.sdk.bundle.writing import file_entries, write_bundle
@@ -46,14 +45,16 @@ from pocketquery.server.modeling import SentenceEncoder
 from tests.export.training_bundle import tiny_student, tiny_training_bundle
 from tests.kills import by_fork, printed
 from tests.tiny_models import electra_teacher, sentences
-from tests.trainable_bundle import bundle_adapter
+from tests.trainable_bundle import bundle_adapter, trainable_bundle
 
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.fixture(scope="module")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_training_bundle(tmp_path_factory.mktemp("step") / "bundle")
+@pytest.fixture(scope="module", params=["stored", pytest.param("built", marks=pytest.mark.slow)])
+def bundle(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The bundle of the conformance vectors, and the one that is exported anew."""
+    make = trainable_bundle if request.param == "stored" else tiny_training_bundle
+    return make(tmp_path_factory.mktemp("step") / "bundle")
 
 
 def test_a_bundle_with_a_step_verifies_and_encodes(bundle: Path) -> None:
@@ -112,16 +113,8 @@ def test_vectors_are_those_of_the_encoder_with_the_same_adapter(bundle: Path, sc
 
 
 def test_a_step_of_another_encoder_is_refused(bundle: Path, tmp_path: Path) -> None:
-    step = _step_of(bundle)
-    other = tmp_path / "other"
-    export_bundle(
-        tiny_student(),
-        other,
-        calibration_texts=sentences(10),
-        options=ExportOptions(GraphOptions(adapter_rank=3)),
-        name="other",
-        license="MIT",
-    )
+    step, other = _step_of(bundle), tmp_path / "other"
+    _write_without_step(bundle, other, encoder=b"another")
     before = sorted(other.iterdir())
     with pytest.raises(InvalidInputError, match="build the step for this bundle"):
         write_training_step(other, step)
@@ -135,10 +128,7 @@ def test_a_step_of_another_encoder_is_refused(bundle: Path, tmp_path: Path) -> N
 
 def test_a_step_is_written_into_a_bundle_and_signed_anew(bundle: Path, tmp_path: Path) -> None:
     folder, key = tmp_path / "signed", bytes(range(32))
-    opened = Bundle.open(bundle)
-    files = {n: opened.read(n) for n in opened.manifest.files if n != TRAINING_STEP_FILE}
-    manifest = opened.manifest._replace(files=file_entries(files))
-    write_bundle(folder, manifest, files, signing_key=key)
+    _write_without_step(bundle, folder, signing_key=key)
     step = _step_of(bundle)
     with pytest.raises(InvalidInputError, match="give that signing key"):
         write_training_step(folder, step)
@@ -202,8 +192,8 @@ def test_every_kind_of_step_passes_its_gate(
 
 
 @pytest.mark.slow
-def test_the_same_student_gives_the_same_bytes(bundle: Path) -> None:
-    opened = Bundle.open(bundle)
+def test_the_same_student_gives_the_same_bytes(tmp_path: Path) -> None:
+    opened = Bundle.open(tiny_training_bundle(tmp_path / "bundle"))
     again = build_training_step(
         tiny_student(),
         bundle_adapter(opened),
@@ -247,6 +237,18 @@ def _vectors(
     vectors: npt.NDArray[np.float32] = session.run(["vectors"], feed)[0]
     np.testing.assert_allclose(vectors[: len(ids)], vectors[len(ids) :], atol=1e-6)
     return vectors[: len(ids)]
+
+
+def _write_without_step(
+    bundle: Path, folder: Path, *, encoder: bytes | None = None, signing_key: bytes | None = None
+) -> None:
+    """The bundle without its step in ``folder``, and with another encoder where one is given."""
+    opened = Bundle.open(bundle)
+    files = {n: opened.read(n) for n in opened.manifest.files if n != TRAINING_STEP_FILE}
+    if encoder is not None:
+        files[ENCODER_FILE] = encoder
+    manifest = opened.manifest._replace(files=file_entries(files))
+    write_bundle(folder, manifest, files, signing_key=signing_key)
 
 
 def _step_of(bundle: Path) -> TrainingStep:

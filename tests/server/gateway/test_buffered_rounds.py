@@ -133,7 +133,7 @@ def begin(devices: dict[int, Part]) -> None:
         device.begins.set()
 
 
-@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("count", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_slow_devices_count_in_the_step_after_with_their_discount(
     federation: Files, tmp_path: Path, count: int
 ) -> None:

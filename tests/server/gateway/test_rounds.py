@@ -125,7 +125,7 @@ def adapter_of(folder: Path) -> bytes:
         return replace(journal.state, seen={}).to_bytes()
 
 
-@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("count", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_gateways_give_the_bits_of_direct_devices(
     federation: Files, tmp_path: Path, count: int
 ) -> None:
