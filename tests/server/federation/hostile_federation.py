@@ -20,8 +20,6 @@ from flwr.app import Message
 
 from pocketquery.client.records import read_reply
 from pocketquery.client.update import decode_update
-from pocketquery.server.federation.orchestration.clock import VirtualClock
-from pocketquery.server.federation.orchestration.federation import run_rounds
 from pocketquery.server.federation.orchestration.journal import Journal
 from pocketquery.server.federation.releases.registry import Registry
 from pocketquery.server.federation.rounds.settings import RoundSettings
@@ -101,14 +99,7 @@ def run(files: Files, work: Path, kinds: int = len(LIES), **options: Any) -> lis
         stores = list(parts.devices.stores.values())
         named = {f"user-{n}": stores[n % len(stores)] for n in range(HONEST + kinds)}
         clients = Clients(replace(parts.devices, stores=named))
-        rows = run_rounds(
-            work,
-            parts.publisher,
-            parts.first,
-            parts.options,
-            LocalGrid(clients, _faults),
-            VirtualClock(),
-        )
+        rows = parts.run(grid=LocalGrid(clients, _faults))
     return [row.to_dict() for row in rows]
 
 

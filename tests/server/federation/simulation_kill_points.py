@@ -16,10 +16,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pocketquery.server.federation.orchestration.clock import VirtualClock
-from pocketquery.server.federation.orchestration.federation import finished_rounds, run_rounds
-from pocketquery.server.federation.simulation.enrolment import simulated_environment
-from pocketquery.server.federation.simulation.local_grid import Fault, LocalGrid
+from pocketquery.server.federation.orchestration.federation import finished_rounds
+from pocketquery.server.federation.simulation.local_grid import Fault
 from tests.kills import in_a_fork, killed, lines_of
 from tests.server.federation.chaos.kills import left_by, same_rounds
 from tests.server.federation.small_federation import opened, write_federation
@@ -71,15 +69,7 @@ def main(folder: Path, points: int, kind: str = "") -> None:
 
     def run(work: Path) -> None:
         with opened(files, work, **options) as parts:
-            run_rounds(
-                work,
-                parts.publisher,
-                parts.first,
-                parts.options,
-                LocalGrid(parts.devices, _faults, keeps=kind == "buffered"),
-                VirtualClock(),
-                environment=simulated_environment(parts.options.seed),
-            )
+            parts.run(_faults)
 
     lines = in_a_fork(lambda: lines_of(lambda: run(folder / "whole"), modules))
     assert lines is not None

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +20,19 @@ from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.signature import public_key_of
 from pocketquery.sdk.index.builder import create_index
 from pocketquery.sdk.index.documents import Document
+from pocketquery.server.federation.orchestration.clock import SystemClock, VirtualClock
+from pocketquery.server.federation.orchestration.federation import run_rounds
 from pocketquery.server.federation.releases.publishing import RegistryPublisher
 from pocketquery.server.federation.rounds.options import FederationOptions
+from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.rounds.state import FederationState
 from pocketquery.server.federation.simulation.devices import SimulatedDevices
-from pocketquery.server.federation.simulation.enrolment import SimulatedEnrolment, with_enrolment
+from pocketquery.server.federation.simulation.enrolment import (
+    SimulatedEnrolment,
+    simulated_environment,
+    with_enrolment,
+)
+from pocketquery.server.federation.simulation.local_grid import FaultPlan, LocalGrid
 from pocketquery.server.federation.simulation.users import read_clients
 from tests.synthetic_sentences import sentences
 from tests.trainable_bundle import trainable_bundle
@@ -152,3 +160,26 @@ class Parts:
     @property
     def first(self) -> FederationState:
         return FederationState.of_bundle(self.bundle)
+
+    def run(
+        self,
+        faults: FaultPlan | None = None,
+        *,
+        grid: LocalGrid | None = None,
+        clock: SystemClock | VirtualClock | None = None,
+        rounds: int | None = None,
+        show: Callable[[RoundReport], None] = lambda report: None,
+    ) -> list[RoundReport]:
+        """The rounds that are left, over the devices themselves or over ``grid``; all reports."""
+        options = self.options if rounds is None else replace(self.options, rounds=rounds)
+        buffered = options.settings.mode == "buffered"
+        return run_rounds(
+            self.work,
+            self.publisher,
+            self.first,
+            options,
+            grid or LocalGrid(self.devices, faults, keeps=buffered),
+            clock or VirtualClock(),
+            environment=simulated_environment(options.seed),
+            show=show,
+        )

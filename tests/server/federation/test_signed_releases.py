@@ -20,28 +20,14 @@ from pocketquery.server.federation.cohorts.records import (
     ANNOUNCE,
     read_part,
 )
-from pocketquery.server.federation.orchestration.clock import VirtualClock
-from pocketquery.server.federation.orchestration.federation import run_rounds
 from pocketquery.server.federation.releases.publishing import RegistryPublisher
 from pocketquery.server.federation.rounds.options import FederationOptions
-from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.simulation.files import SimulationFiles
 from pocketquery.server.federation.simulation.local_grid import LocalGrid
 from pocketquery.server.federation.simulation.simulation import open_simulation
 from tests.server.federation.small_federation import QUICK, Files, Parts, opened
 
 KEY, NEW = bytes(range(32)), bytes(range(1, 33))
-
-
-def run(parts: Parts, rounds: int) -> list[RoundReport]:
-    return run_rounds(
-        parts.work,
-        parts.publisher,
-        parts.first,
-        replace(parts.options, rounds=rounds),
-        LocalGrid(parts.devices),
-        VirtualClock(),
-    )
 
 
 def reason(answer: Answer) -> str:
@@ -62,7 +48,7 @@ def test_devices_follow_and_a_server_that_replays_gets_nothing(
     with opened(federation, tmp_path, **{"signing-key": KEY, "clients-per-round": 12}) as parts:
         registry, device = parts.publisher.registry, parts.devices.device
         old, old_word = registry.read(), registry.lineage()
-        first, second = run(parts, 2)
+        first, second = parts.run(rounds=2)
         assert (first.outcome, second.outcome) == ("release 2", "release 3")
         assert (first.declined, second.declined) == (0, 0)
         assert len(registry.lineage()) < 800  # bytes that an offer of a signed round has more
@@ -78,11 +64,11 @@ def test_devices_follow_and_a_server_that_replays_gets_nothing(
         forged = replace(offer, release=registry.read(), lineage=back)
         assert "whose signature is not right" in reason(device(0).answer(forged))
         # 3. The registry's own rollback is taken, and rounds go on from there.
-        assert run(parts, 3)[-1].outcome == "release 4"
+        assert parts.run(rounds=3)[-1].outcome == "release 4"
         # 4. The key is replaced; the server signs with the new one.
         registry.rotate_key(KEY, NEW)
         parts.publisher._signing_key = NEW
-        assert run(parts, 4)[-1].outcome == "release 5"
+        assert parts.run(rounds=4)[-1].outcome == "release 5"
         now = Offer(9, registry.read(), local, lineage=registry.lineage())
         assert isinstance(device(0).answer(now), Contribution)
         # What stops the replay are two checks on the device.
@@ -106,9 +92,8 @@ def test_gateways_are_given_what_a_roll_out_leaves_to_the_other_devices(
         raise ConnectionResetError("its process is gone")
 
     def through(parts: Parts, rounds: int) -> None:
-        options = replace(parts.options, rounds=rounds, gateways=1)
-        grid = LocalGrid({1: gateway})
-        run_rounds(parts.work, parts.publisher, parts.first, options, grid, VirtualClock())
+        one = replace(parts, options=replace(parts.options, gateways=1))
+        one.run(grid=LocalGrid({1: gateway}), rounds=rounds)
 
     with opened(federation, tmp_path, **{"signing-key": KEY}) as parts:
         registry = parts.publisher.registry
@@ -117,7 +102,7 @@ def test_gateways_are_given_what_a_roll_out_leaves_to_the_other_devices(
             parts.bundle, tmp_path / "releases", None, signing_key=KEY, share=0.1
         )
         parts = replace(parts, publisher=publisher)
-        run(parts, 2)
+        parts.run(rounds=2)
         through(parts, 3)
         first, second = (registry.read(version) for version in "12")
         registry.roll_out("2", 1.0, signing_key=KEY)

@@ -21,11 +21,9 @@ from pocketquery.client.private.participant import Participant
 from pocketquery.client.private.state_file import StateFile
 from pocketquery.sdk.bundle.signature import public_key_of
 from pocketquery.server.federation.cohorts.records import RELAY
-from pocketquery.server.federation.orchestration.clock import SystemClock, VirtualClock
-from pocketquery.server.federation.orchestration.federation import run_rounds
+from pocketquery.server.federation.orchestration.clock import SystemClock
 from pocketquery.server.federation.rounds.round_report import RoundReport
-from pocketquery.server.federation.simulation.enrolment import simulated_environment
-from pocketquery.server.federation.simulation.local_grid import Fault, LocalGrid
+from pocketquery.server.federation.simulation.local_grid import Fault, FaultPlan, LocalGrid
 from pocketquery.server.gateway.control_client import Control
 from pocketquery.server.gateway.node import relay
 from tests.client.gateway.turns import turn
@@ -52,27 +50,15 @@ def node(control: Control) -> Callable[[Message], Message]:
     return handle
 
 
-def private(parts: Parts, grid: LocalGrid, clock: SystemClock | VirtualClock) -> list[RoundReport]:
-    environment = simulated_environment(parts.options.seed)
-    return run_rounds(
-        parts.work, parts.publisher, parts.first, parts.options, grid, clock,
-        environment=environment,
-    )  # fmt: skip
-
-
 def through(parts: Parts, gateways: Sequence[Served]) -> list[RoundReport]:
     sockets = [one.folder / "gateway.sock" for one in gateways]
     nodes = {number: node(Control(path)) for number, path in enumerate(sockets, 1)}
-    return private(parts, LocalGrid(nodes), SystemClock())
+    return parts.run(grid=LocalGrid(nodes), clock=SystemClock())
 
 
-def direct(
-    parts: Parts, faults: Mapping[tuple[str, int], Fault] | None = None
-) -> list[RoundReport]:
-    """The same rounds with the devices as nodes; faults by stage and place."""
-    given = faults or {}
-    grid = LocalGrid(parts.devices, lambda node, group: given.get((group, node - 1), Fault.NONE))
-    return private(parts, grid, VirtualClock())
+def gone(faults: Mapping[tuple[str, int], Fault]) -> FaultPlan:
+    """Faults by stage and place."""
+    return lambda node, group: faults.get((group, node - 1), Fault.NONE)
 
 
 @dataclass
@@ -185,12 +171,15 @@ def same(found: Sequence[RoundReport], wanted: Sequence[RoundReport]) -> None:
         assert {**one.stages, "revealed": 0} == {**other.stages, "revealed": 0}
 
 
-def test_gateways_give_the_bits_of_direct_devices(federation: Files, tmp_path: Path) -> None:
+@pytest.mark.parametrize("rounds", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_gateways_give_the_bits_of_direct_devices(
+    federation: Files, tmp_path: Path, rounds: int
+) -> None:
     """Two groups that span both gateways; one device leaves once it has masked."""
-    given = {**OPTIONS, "rounds": 2, "secure-groups": 2, "aggregation": "mean"}
+    given = {**OPTIONS, "rounds": rounds, "secure-groups": 2, "aggregation": "mean"}
     faults = {("0.4", SECOND): Fault.NEVER}
     with opened(federation, tmp_path / "direct", **given) as parts:
-        wanted = direct(parts, faults)
+        wanted = parts.run(gone(faults))
         release = parts.publisher.registry.read()
     with contextlib.ExitStack() as stack:
         gateways = [stack.enter_context(serving(tmp_path / f"{number}")) for number in range(2)]
@@ -262,7 +251,7 @@ def test_a_gateway_that_is_killed_loses_nothing_and_writes_no_change(
     """SIGKILL while masked changes come, and while shares do; what is over is overwritten."""
     given = {**OPTIONS, "rounds": 1}
     with opened(federation, tmp_path / "direct", **given) as parts:
-        wanted = direct(parts)
+        wanted = parts.run()
         release = parts.publisher.registry.read()
     with contextlib.ExitStack() as stack:
         served = [stack.enter_context(serving(tmp_path / "gateway"))]
@@ -302,7 +291,7 @@ def test_a_device_that_falls_silent_is_waited_for_as_long_as_a_stage_lasts(
     given = {**OPTIONS, "rounds": 1, "stage-deadline": 20.0}
     faults = {("0.3", 0): Fault.NEVER, ("0.4", SECOND): Fault.NEVER}
     with opened(federation, tmp_path / "direct", **given) as parts:
-        wanted = direct(parts, faults)
+        wanted = parts.run(gone(faults))
         release = parts.publisher.registry.read()
 
     def drop(devices: PrivateDevices, turn: Turn) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import threading
 import time
+import urllib.request
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,8 +19,8 @@ from pocketquery.client.gateway.participation import RELEASE, Participation
 from pocketquery.client.trusted_releases import TrustedReleases
 from pocketquery.sdk.bundle.adapter import parse_adapter
 from pocketquery.server.federation.cohorts.records import ANNOUNCE
-from pocketquery.server.federation.orchestration.clock import SystemClock, VirtualClock
-from pocketquery.server.federation.orchestration.federation import JOURNAL, run_rounds
+from pocketquery.server.federation.orchestration.clock import SystemClock
+from pocketquery.server.federation.orchestration.federation import JOURNAL
 from pocketquery.server.federation.orchestration.journal import Journal
 from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.simulation.local_grid import LocalGrid
@@ -106,20 +109,11 @@ def at_work(parts: Parts, gateways: Sequence[Served], folder: Path) -> Iterator[
 
 def through(parts: Parts, gateways: Sequence[Served]) -> list[RoundReport]:
     nodes = {number: node(one.control) for number, one in enumerate(gateways, 1)}
-    return run_rounds(
-        parts.work, parts.publisher, parts.first, parts.options, LocalGrid(nodes), SystemClock()
-    )
-
-
-def direct(parts: Parts) -> list[RoundReport]:
-    grid = LocalGrid(parts.devices)
-    return run_rounds(parts.work, parts.publisher, parts.first, parts.options, grid, VirtualClock())
+    return parts.run(grid=LocalGrid(nodes), clock=SystemClock())
 
 
 def adapter_of(folder: Path) -> bytes:
     """All of the server's state but the nonces, which are cohorts' or devices'."""
-    from dataclasses import replace
-
     with Journal.open(folder / JOURNAL) as journal:
         assert journal.state is not None
         return replace(journal.state, seen={}).to_bytes()
@@ -130,7 +124,7 @@ def test_gateways_give_the_bits_of_direct_devices(
     federation: Files, tmp_path: Path, count: int
 ) -> None:
     with opened(federation, tmp_path / "direct", **OPTIONS, **{"signing-key": KEY}) as parts:
-        wanted = direct(parts)
+        wanted = parts.run()
         release = parts.publisher.registry.read()
     with contextlib.ExitStack() as stack:
         gateways = [
@@ -168,7 +162,7 @@ def test_a_round_survives_a_gateway_that_is_killed_and_one_that_is_restarted(
 ) -> None:
     """SIGKILL in the middle of the first round, SIGTERM in the middle of the second."""
     with opened(federation, tmp_path / "direct", **OPTIONS) as parts:
-        direct(parts)
+        parts.run()
         release = parts.publisher.registry.read()
     with opened(federation, tmp_path / "through", **OPTIONS, gateways=1) as parts:
         with serving(tmp_path / "gateway") as first:
@@ -199,10 +193,6 @@ def test_a_round_survives_a_gateway_that_is_killed_and_one_that_is_restarted(
 
 def wait_for(served: Served, number: int) -> None:
     """Until some devices' updates to round ``number`` are in, and some not."""
-    import json
-    import time
-    import urllib.request
-
     accepted = 0
     for _ in range(6000):
         log = (served.folder.parent / "log.jsonl").read_text().splitlines()

@@ -31,9 +31,7 @@ from pocketquery.client.private.transport import read_secure_reply
 from pocketquery.sdk import sqlite_file
 from pocketquery.sdk.sqlite_file import transaction
 from pocketquery.server.federation.orchestration import journal as journal_module
-from pocketquery.server.federation.orchestration.clock import VirtualClock
-from pocketquery.server.federation.orchestration.federation import JOURNAL, run_rounds
-from pocketquery.server.federation.simulation.enrolment import simulated_environment
+from pocketquery.server.federation.orchestration.federation import JOURNAL
 from pocketquery.server.federation.simulation.local_grid import Client, Fault, LocalGrid
 from pocketquery.server.private import unmasking
 from tests.kills import in_a_fork, killed
@@ -112,15 +110,7 @@ def run(files: Files, work: Path, options: dict[str, Any]) -> None:
     """The rounds that are left; what devices send is planted in files beside the journal."""
     with opened(files, work, **options) as parts:
         grid = LocalGrid(_planting(parts, work / "planted"), _faults)
-        run_rounds(
-            work,
-            parts.publisher,
-            parts.first,
-            parts.options,
-            grid,
-            VirtualClock(),
-            environment=simulated_environment(parts.options.seed),
-        )
+        parts.run(grid=grid)
 
 
 def _faults(node: int, group: str) -> Fault:

@@ -22,14 +22,11 @@ from pocketquery.sdk.errors import (
     InvalidInputError,
     PocketQueryError,
 )
-from pocketquery.server.federation.orchestration.clock import VirtualClock
-from pocketquery.server.federation.orchestration.federation import JOURNAL, run_rounds
+from pocketquery.server.federation.orchestration.federation import JOURNAL
 from pocketquery.server.federation.orchestration.journal import Journal
 from pocketquery.server.federation.privacy_command import ReportOptions, read_federation
 from pocketquery.server.federation.rounds.options import FederationOptions
 from pocketquery.server.federation.rounds.round_report import RoundReport
-from pocketquery.server.federation.simulation.enrolment import simulated_environment
-from pocketquery.server.federation.simulation.local_grid import LocalGrid
 from pocketquery.server.private.accounting import epsilon
 from pocketquery.server.private.budget import Charge, charge
 from pocketquery.server.private.report import EXPERIMENTAL
@@ -208,15 +205,7 @@ def test_the_page_of_a_private_round_that_ran(federation: Files, tmp_path: Path)
     """With real devices: how many came how far, and no epsilon where no noise was added."""
     given = {"secure": "on", "secure-least": 4, "clients-per-round": 8, "rest": 1, "rounds": 1}
     with opened(federation, tmp_path / "work", **given) as parts:
-        run_rounds(
-            parts.work,
-            parts.publisher,
-            parts.first,
-            parts.options,
-            LocalGrid(parts.devices),
-            VirtualClock(),
-            environment=simulated_environment(0),
-        )
+        parts.run()
         options = parts.options.to_dict()
     settings = tmp_path / "settings.json"
     settings.write_text(json.dumps({"options": options}))

@@ -18,14 +18,8 @@ from pocketquery.client.private.transport import read_secure_reply
 from pocketquery.client.store.store import Example
 from pocketquery.sdk.bundle.adapter import parse_adapter
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.server.federation.orchestration.clock import VirtualClock
-from pocketquery.server.federation.orchestration.federation import run_rounds
 from pocketquery.server.federation.orchestration.journal import Journal
-from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.simulation.devices import random_faults
-from pocketquery.server.federation.simulation.enrolment import (
-    simulated_environment,
-)
 from pocketquery.server.federation.simulation.local_grid import Fault, FaultPlan, LocalGrid
 from pocketquery.server.federation.simulation.users import SimulatedStore
 from pocketquery.server.private.stages import BANNER
@@ -35,20 +29,6 @@ from tests.synthetic_sentences import sentences
 SECURE: dict[str, Any] = {
     "secure": "on", "secure-least": 4, "clients-per-round": 8, "rest": 1, "rounds": 1,
 }  # fmt: skip
-
-
-def run(
-    parts: Parts, faults: FaultPlan | None = None, grid: LocalGrid | None = None
-) -> list[RoundReport]:
-    return run_rounds(
-        parts.work,
-        parts.publisher,
-        parts.first,
-        parts.options,
-        grid or LocalGrid(parts.devices, faults),
-        VirtualClock(),
-        environment=simulated_environment(parts.options.seed),
-    )
 
 
 def adapter(parts: Parts, version: str = "2") -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -77,12 +57,12 @@ def test_a_private_round_releases_the_mean_that_a_plain_one_does(
     caplog.set_level(logging.INFO)
     steps = {"steps": 20}
     with opened(federation, tmp_path / "secure", **SECURE | steps) as parts:
-        (report,) = run(parts)
+        (report,) = parts.run()
         found, first = adapter(parts), adapter(parts, "1")
         journal = (parts.work / "rounds.json").read_text()
     plain = {"rounds": 1, "aggregation": "mean", "clients-per-round": 8, **steps}
     with opened(federation, tmp_path / "plain", **plain) as parts:
-        run(parts)
+        parts.run()
         wanted = adapter(parts)
     assert (report.asked, report.accepted, report.outcome) == (12, 8, "release 2")
     assert report.stages == {
@@ -101,7 +81,7 @@ def test_the_same_seed_gives_the_same_bits(federation: Files, tmp_path: Path) ->
     found = []
     for number, seed in enumerate((5, 5, 6)):
         with opened(federation, tmp_path / str(number), **SECURE | {"seed": seed}) as parts:
-            reports = run(parts)
+            reports = parts.run()
             found.append((reports, parts.publisher.registry.read()))
     assert found[0] == found[1]
     assert found[0][1] != found[2][1]
@@ -119,7 +99,7 @@ def test_devices_that_fail_in_any_stage_are_counted_and_the_sum_is_of_the_others
         "0.5": {8: Fault.LATE},
     }
     with opened(federation, tmp_path, **options) as parts:
-        (report,) = run(parts, stage_faults(faults))
+        (report,) = parts.run(stage_faults(faults))
     assert report.stages == {
         "ready": 11, "committed": 10, "survivors": 9, "confirmed": 9, "revealed": 8,
     }  # fmt: skip
@@ -141,7 +121,7 @@ def test_a_group_that_too_many_leave_is_skipped_and_the_next_round_goes_on(
     faults = {f"0.{stage}": dict.fromkeys(gone, Fault.NEVER)}
     options = {**SECURE, "clients-per-round": 12, "over-selection": 1.0, "rounds": 2}
     with opened(federation, tmp_path, **options) as parts:
-        skipped, report = run(parts, stage_faults(faults))
+        skipped, report = parts.run(stage_faults(faults))
     assert (skipped.accepted, skipped.outcome) == (0, "skipped")
     assert skipped.quarantined == {reason: 12}
     assert report.outcome == "release 2"
@@ -154,7 +134,7 @@ def test_with_too_few_devices_that_are_ready_nobody_is_dealt_a_place(
 ) -> None:
     faults = {"0.1": dict.fromkeys(range(1, 10), Fault.DIES)}
     with opened(federation, tmp_path, **SECURE) as parts:
-        (report,) = run(parts, stage_faults(faults))
+        (report,) = parts.run(stage_faults(faults))
         left = {path.name for path in (parts.work / "devices").glob("*.privacy.json")}
     assert (report.outcome, report.failed, report.stages) == ("skipped", 9, {"ready": 3})
     assert left == set()  # no ledger knows of a round that no secret was drawn for
@@ -167,7 +147,7 @@ def test_what_cannot_be_summed_is_refused_before_anybody_trains(
         opened(federation, tmp_path, **SECURE | {"range": 1e30}) as parts,
         pytest.raises(InvalidInputError, match="range"),
     ):
-        run(parts)
+        parts.run()
     with Journal.open(tmp_path / "rounds.sqlite") as journal:
         assert (journal.open_round, journal.reports()) == (None, [])
 
@@ -181,7 +161,7 @@ def test_groups_are_sums_of_their_own_and_their_median_is_taken(
     }  # fmt: skip
     faults = {"0.3": {1: Fault.NEVER}}  # a group of two or three
     with opened(federation, tmp_path, **options) as parts:
-        (report,) = run(parts, stage_faults(faults))
+        (report,) = parts.run(stage_faults(faults))
     assert report.aggregation == "median"
     assert report.filled_shards in (4, 5)
     assert report.accepted + sum(report.quarantined.values()) in (11, 12)
@@ -192,14 +172,14 @@ def test_groups_are_sums_of_their_own_and_their_median_is_taken(
 def test_devices_rest_after_a_round(federation: Files, tmp_path: Path) -> None:
     options = {**SECURE, "rest": 2, "rounds": 3, "clients-per-round": 12, "over-selection": 1.0}
     with opened(federation, tmp_path, **options) as parts:
-        reports = run(parts)
+        reports = parts.run()
     assert [one.declined for one in reports] == [0, 12, 0]
     assert [one.outcome for one in reports] == ["release 2", "skipped", "release 3"]
 
 
 def test_nothing_of_a_round_is_left_on_disk(federation: Files, tmp_path: Path) -> None:
     with opened(federation, tmp_path, **SECURE) as parts:
-        run(parts)
+        parts.run()
         with Journal.open(parts.work / "rounds.sqlite") as journal:
             tables = journal._connection.execute(
                 "SELECT name FROM sqlite_master WHERE name LIKE 'secure%'"
@@ -246,7 +226,7 @@ def test_what_is_over_is_in_no_file_while_the_server_goes_on(
         return answer
 
     with opened(federation, tmp_path, **SECURE | {"rounds": 2}) as parts:
-        run(parts, grid=LocalGrid({node: client(parts, node) for node in parts.devices}))
+        parts.run(grid=LocalGrid({node: client(parts, node) for node in parts.devices}))
     found = {(now, earlier) for now, earlier in looked if earlier[-1] != "1"}
     for number in "01":
         assert (f"{number}.3", f"{number}.2") in found  # boxes wait for their delivery
@@ -275,7 +255,7 @@ def test_the_memory_is_that_of_one_device_at_a_time(federation: Files, tmp_path:
         return LocalGrid({node: client(node) for node in parts.devices})
 
     with opened(federation, tmp_path, **SECURE) as parts:
-        run(parts, grid=counting(parts))
+        parts.run(grid=counting(parts))
 
 
 def test_a_private_round_is_not_gone_on_with_as_a_plain_one(
@@ -287,12 +267,12 @@ def test_a_private_round_is_not_gone_on_with_as_a_plain_one(
         return Fault.NONE
 
     with opened(federation, tmp_path, **SECURE) as parts, pytest.raises(KeyboardInterrupt):
-        run(parts, broken)
+        parts.run(broken)
     with opened(federation, tmp_path, rounds=1) as parts, pytest.raises(InvalidInputError) as told:
-        run(parts)
+        parts.run()
     assert "begun as a private one" in str(told.value)
     with opened(federation, tmp_path, **SECURE) as parts:
-        assert run(parts)[0].outcome == "release 2"
+        assert parts.run()[0].outcome == "release 2"
 
 
 def test_a_plain_round_is_not_gone_on_with_where_rounds_are_private(
@@ -307,13 +287,13 @@ def test_a_plain_round_is_not_gone_on_with_where_rounds_are_private(
     plain = {"clients-per-round": 8, "least-replies": 4}
     refused = pytest.raises(InvalidInputError, match=r"begun as a plain one.*with rounds 1, then")
     with opened(federation, tmp_path, rounds=1, **plain) as parts, pytest.raises(KeyboardInterrupt):
-        run(parts, asked)
+        parts.run(asked)
     with opened(federation, tmp_path, **SECURE | {"rounds": 2}) as parts, refused:
-        run(parts, nobody)
+        parts.run(nobody)
     with opened(federation, tmp_path, rounds=1, **plain) as parts:
-        assert run(parts)[0].stages == {}
+        assert parts.run()[0].stages == {}
     with opened(federation, tmp_path, **SECURE | {"rounds": 2}) as parts:
-        assert run(parts)[1].stages["ready"] == 8
+        assert parts.run()[1].stages["ready"] == 8
 
 
 NOISY: dict[str, Any] = {
@@ -332,7 +312,7 @@ def test_a_hundred_devices_in_three_rounds_some_of_which_fail_anywhere(
         "rounds": 3, "steps": 1,
     }  # fmt: skip
     with opened(federation, tmp_path, **options) as parts:
-        reports = run(with_users(parts, 130), random_faults(0.3, seed=1))
+        reports = with_users(parts, 130).run(random_faults(0.3, seed=1))
     assert [one.outcome for one in reports] == ["release 2", "release 3", "release 4"]
     for one in reports:
         assert one.stages["ready"] == 100
@@ -352,7 +332,7 @@ def test_noise_of_devices_is_paid_for_until_the_budget_is_spent(
     options = {**NOISY, "rounds": 3, "participations": 3, "epsilon": 3.0}  # three cost 3.6
     with opened(federation, tmp_path, **options) as parts:
         with pytest.raises(InvalidInputError, match="above the 3 allowed"):
-            run(with_users(parts, 100))
+            with_users(parts, 100).run()
         with Journal.open(parts.work / "rounds.sqlite") as journal:
             charges, reports = journal.charges(), journal.reports()
     assert [(one.round, one.state) for one in charges] == [(0, "released"), (1, "released")]

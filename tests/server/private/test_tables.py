@@ -25,7 +25,7 @@ from pocketquery.server.private.settings import SecureSettings
 from pocketquery.server.private.tables import TABLES, read_secure, write_secure
 from tests.server.federation.small_federation import Files, opened
 from tests.server.private.test_hostile_devices import LIAR, fresh
-from tests.server.private.test_secure_rounds import SECURE, run, stage_faults
+from tests.server.private.test_secure_rounds import SECURE, stage_faults
 from tests.server.private.test_wrong_shares import contradicting
 
 
@@ -71,7 +71,7 @@ def test_every_moment_of_a_round_is_read_as_it_was_written(
         "clients-per-round": 12, "over-selection": 1.0,
     }  # fmt: skip
     with opened(federation, tmp_path / "work", **options) as parts:
-        (report,) = run(parts, stage_faults(faults))
+        (report,) = parts.run(stage_faults(faults))
     assert report.accepted == 10
     # each reply but masked changes, and each close; the last is of no stage
     assert seen["OFFER"] == 12 + 1
@@ -101,7 +101,7 @@ def test_damaged_rows_are_told(federation: Files, tmp_path: Path, damage: str) -
         return Fault.NONE
 
     with opened(federation, tmp_path, **SECURE) as parts, pytest.raises(KeyboardInterrupt):
-        run(parts, interrupted)
+        parts.run(interrupted)
     path = tmp_path / "rounds.sqlite"
     Journal.open(path).disconnect()
     connection = sqlite3.connect(path)

@@ -12,17 +12,15 @@ import pytest
 
 from pocketquery.client.update import decode_update
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.server.federation.orchestration.clock import VirtualClock
-from pocketquery.server.federation.orchestration.federation import finished_rounds, run_rounds
+from pocketquery.server.federation.orchestration.federation import finished_rounds
 from pocketquery.server.federation.orchestration.journal import Journal
 from pocketquery.server.federation.rounds.open_round import open_round
 from pocketquery.server.federation.rounds.round import close_round, receive
-from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.rounds.settings import RoundSettings
 from pocketquery.server.federation.rounds.state import FederationState
-from pocketquery.server.federation.simulation.local_grid import Fault, FaultPlan, LocalGrid
+from pocketquery.server.federation.simulation.local_grid import Fault
 from tests.server.federation.replies import SETTINGS, reply, small_state
-from tests.server.federation.small_federation import Files, Parts, opened
+from tests.server.federation.small_federation import Files, opened
 
 BUFFERED = dataclasses.replace(
     SETTINGS, mode="buffered", clients_per_round=3, weighting="equal", most_staleness=2
@@ -128,26 +126,12 @@ def test_settings_of_synchronous_rounds_say_nothing_of_buffers() -> None:
         dataclasses.replace(BUFFERED, most_staleness=9)
 
 
-def run(
-    parts: Parts, faults: FaultPlan | None = None, seen: list[RoundReport] | None = None
-) -> list[RoundReport]:
-    return run_rounds(
-        parts.work,
-        parts.publisher,
-        parts.first,
-        parts.options,
-        LocalGrid(parts.devices, faults, keeps=True),
-        VirtualClock(),
-        show=(seen if seen is not None else []).append,
-    )
-
-
 OPTIONS: dict[str, Any] = {"mode": "buffered", "clients-per-round": 3, "in-flight": 4, "rounds": 4}
 
 
 def test_devices_train_on_while_releases_are_made(federation: Files, tmp_path: Path) -> None:
     with opened(federation, tmp_path, **OPTIONS) as parts:
-        rows = run(parts)
+        rows = parts.run()
     assert [row.accepted for row in rows] == [3, 3, 3, 3]
     assert [row.outcome for row in rows] == [f"release {n}" for n in (2, 3, 4, 5)]
     # Of the four that train, the last in line of a round is heard in the next.
@@ -166,7 +150,7 @@ def test_who_dies_or_stays_silent_is_replaced_and_harms_nobody(
         return kinds[node % 4] if node % 3 == 0 else Fault.NONE
 
     with opened(federation, tmp_path, **OPTIONS) as parts:
-        rows = run(parts, faults)
+        rows = parts.run(faults)
     assert [row.accepted for row in rows] == [3, 3, 3, 3]
     assert sum(row.failed for row in rows) > 0
 
@@ -176,7 +160,7 @@ def test_a_fleet_too_small_for_the_buffer_ends_the_round_instead_of_waiting_for_
 ) -> None:
     options = {**OPTIONS, "clients-per-round": 14, "rounds": 2}
     with opened(federation, tmp_path, **options) as parts:
-        rows = run(parts, lambda node, group: Fault.DIES if node > 6 else Fault.NONE)
+        rows = parts.run(lambda node, group: Fault.DIES if node > 6 else Fault.NONE)
     assert [(row.asked, row.accepted, row.failed) for row in rows] == [(12, 6, 6)] * 2
     assert rows[1].version == "3"
 
@@ -185,7 +169,7 @@ def test_what_began_from_a_release_that_was_taken_back_does_not_count(
     federation: Files, tmp_path: Path
 ) -> None:
     with opened(federation, tmp_path, **{**OPTIONS, "rounds": 2}) as parts:
-        run(parts)
+        parts.run()
         with Journal.open(tmp_path / "rounds.sqlite") as journal:
             state = journal.state
         assert state is not None

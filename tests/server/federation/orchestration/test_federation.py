@@ -14,8 +14,7 @@ from pocketquery import sdk
 from pocketquery.sdk.bundle.adapter import parse_adapter
 from pocketquery.sdk.encoder import AdapterSource
 from pocketquery.sdk.errors import ArtifactError
-from pocketquery.server.federation.orchestration.clock import VirtualClock
-from pocketquery.server.federation.orchestration.federation import finished_rounds, run_rounds
+from pocketquery.server.federation.orchestration.federation import finished_rounds
 from pocketquery.server.federation.orchestration.journal import Journal
 from pocketquery.server.federation.releases.gate import Gate
 from pocketquery.server.federation.releases.gate_data import judged_by_shipped
@@ -23,28 +22,14 @@ from pocketquery.server.federation.releases.gate_report import AcceptanceReport,
 from pocketquery.server.federation.releases.publishing import RegistryPublisher
 from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.rounds.state import FederationState
-from pocketquery.server.federation.simulation.local_grid import Fault, FaultPlan, LocalGrid
-from tests.server.federation.small_federation import Files, Parts, opened
-
-
-def run(
-    parts: Parts, faults: FaultPlan | None = None, seen: list[RoundReport] | None = None
-) -> list[RoundReport]:
-    return run_rounds(
-        parts.work,
-        parts.publisher,
-        parts.first,
-        parts.options,
-        LocalGrid(parts.devices, faults),
-        VirtualClock(),
-        show=(seen if seen is not None else []).append,
-    )
+from pocketquery.server.federation.simulation.local_grid import Fault, LocalGrid
+from tests.server.federation.small_federation import Files, opened
 
 
 def test_rounds_make_releases_that_devices_can_load(federation: Files, tmp_path: Path) -> None:
     seen: list[RoundReport] = []
     with opened(federation, tmp_path) as parts:
-        rows = run(parts, seen=seen)
+        rows = parts.run(show=seen.append)
     assert [(row.round, row.asked, row.accepted, row.outcome) for row in rows] == [
         (0, 6, 4, "release 2"),
         (1, 6, 4, "release 3"),
@@ -69,7 +54,7 @@ def test_the_same_seed_gives_the_same_bits_and_another_seed_others(
     found = []
     for number, seed in enumerate((5, 5, 6)):
         with opened(federation, tmp_path / str(number), seed=seed) as parts:
-            rows = run(parts)
+            rows = parts.run()
             found.append((rows, parts.publisher.registry.read()))
     assert found[0] == found[1]
     assert found[0][1] != found[2][1]
@@ -85,7 +70,7 @@ def test_devices_that_die_stay_silent_lag_or_repeat_are_counted_and_harm_nobody(
 
     options = {"clients-per-round": 12, "over-selection": 1.0, "rounds": 2}
     with opened(federation, tmp_path, **options) as parts:
-        first, second = run(parts, faults)
+        first, second = parts.run(faults)
     assert (first.asked, first.accepted, first.failed) == (12, 3, 3)
     assert first.quarantined == {"duplicate": 3}
     assert first.seconds > 600  # it waited for the silent ones, to the deadline
@@ -97,7 +82,7 @@ def test_a_round_with_too_few_replies_is_skipped_and_the_release_stays(
     federation: Files, tmp_path: Path
 ) -> None:
     with opened(federation, tmp_path) as parts:
-        rows = run(parts, lambda node, group: Fault.DIES if group == "0" else Fault.NONE)
+        rows = parts.run(lambda node, group: Fault.DIES if group == "0" else Fault.NONE)
     assert rows[0].outcome == "skipped"
     assert rows[0].failed == 6
     assert "0 valid replies, at least 2 needed" in str(rows[0].skipped)
@@ -110,10 +95,10 @@ def test_a_release_that_was_rolled_back_is_where_the_next_round_begins(
     # So small a server's step that no device's monitors end its training.
     adam: dict[str, Any] = {"optimizer": "fedadam", "server-learning-rate": 0.1}
     with opened(federation, tmp_path, **adam) as parts:
-        run(parts)
+        parts.run()
         parts.publisher.registry.rollback("2")
     with opened(federation, tmp_path, **adam, rounds=3) as parts:
-        rows = run(parts)
+        rows = parts.run()
     assert (rows[2].base_version, rows[2].version) == ("2", "4")
     assert parse_adapter(parts.publisher.registry.read()).parent_version == "2"
 
@@ -126,7 +111,7 @@ def test_a_candidate_the_gate_refuses_leaves_the_release_in_force(
         held_out = judged_by_shipped(index, encoder, ["the river", "a mountain", "norman castle"])
         refusing = Gate(parts.bundle, held_out, GateSettings(least_mean=1.0))
         publisher = RegistryPublisher(parts.bundle, tmp_path / "releases", refusing)
-        rows = run(replace(parts, publisher=publisher))
+        rows = replace(parts, publisher=publisher).run()
         with Journal.open(tmp_path / "rounds.sqlite") as journal:
             state = journal.state
     assert [(row.base_version, row.outcome) for row in rows] == [("1", "rejected")] * 2
@@ -169,15 +154,7 @@ def test_a_release_rolled_back_while_a_round_runs_is_not_followed(
             if (row.round, row.accepted) == (1, 2) and registry.current().version == "2":
                 registry.rollback("1")
 
-        rows = run_rounds(
-            tmp_path,
-            parts.publisher,
-            parts.first,
-            parts.options,
-            LocalGrid(parts.devices),
-            VirtualClock(),
-            show=roll_back,
-        )
+        rows = parts.run(show=roll_back)
     assert rows[1].outcome == "skipped"
     assert rows[1].skipped == "release 2 was rolled back to 1 meanwhile"
     assert (rows[2].base_version, rows[2].version) == ("1", "3")
@@ -195,15 +172,7 @@ def test_a_release_rolled_out_again_while_a_round_runs_is_not_followed(
             elif (row.round, row.accepted) == (1, 2) and registry.current().version == "1":
                 registry.rollback("2")  # begun from release 1, as the round in progress
 
-        rows = run_rounds(
-            tmp_path,
-            parts.publisher,
-            parts.first,
-            parts.options,
-            LocalGrid(parts.devices),
-            VirtualClock(),
-            show=intervene,
-        )
+        rows = parts.run(show=intervene)
     assert [row.base_version for row in rows] == ["1", "1", "2"]
     assert rows[1].skipped == "release 1 was rolled back to 2 meanwhile"
     assert (rows[2].outcome, registry.current().parent) == ("release 3", "2")
@@ -279,7 +248,7 @@ def test_every_round_draws_its_devices_anew(federation: Files, tmp_path: Path) -
         return Fault.NONE
 
     with opened(federation, tmp_path) as parts:
-        run(parts, watch)
+        parts.run(watch)
     assert [len(set(nodes)) for nodes in asked.values()] == [4, 4]
     assert asked["0"] != asked["1"]
 
@@ -294,7 +263,7 @@ def test_a_device_that_declines_counts_in_its_own_round_alone(
         stores["user-5"] = replace(stores["user-5"], consent=False)
         unwilling = replace(parts, devices=replace(parts.devices, stores=stores))
         late = {("0", 3)}  # user-2's node
-        rows = run(unwilling, lambda n, g: Fault.LATE if (g, n) in late else Fault.NONE)
+        rows = unwilling.run(lambda n, g: Fault.LATE if (g, n) in late else Fault.NONE)
     assert [(row.declined, row.accepted) for row in rows] == [(1, 10), (2, 10)]
 
 
@@ -305,7 +274,5 @@ def test_a_round_is_not_begun_before_enough_devices_are_connected(
         opened(federation, tmp_path) as parts,
         pytest.raises(ArtifactError, match="0 devices are connected after 120 s, a round needs 2"),
     ):
-        run_rounds(
-            tmp_path, parts.publisher, parts.first, parts.options, LocalGrid({}), VirtualClock()
-        )
+        parts.run(grid=LocalGrid({}))
     assert not (tmp_path / "rounds.json").exists()

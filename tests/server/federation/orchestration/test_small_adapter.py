@@ -14,9 +14,6 @@ from pocketquery.export.adapter import fixed_tensors
 from pocketquery.export.settings import GraphOptions
 from pocketquery.sdk.bundle.adapter import parse_adapter
 from pocketquery.sdk.bundle.bundle import Bundle
-from pocketquery.server.federation.orchestration.clock import VirtualClock
-from pocketquery.server.federation.orchestration.federation import run_rounds
-from pocketquery.server.federation.simulation.local_grid import LocalGrid
 from tests.export.training_bundle import tiny_training_bundle
 from tests.server.federation.small_federation import Files, opened, write_federation
 
@@ -51,14 +48,7 @@ def test_the_step_trains_and_ships_up_alone(small: Files) -> None:
 
 def test_rounds_move_up_alone_and_their_releases_are_small(small: Files, tmp_path: Path) -> None:
     with opened(small, tmp_path) as parts:
-        rows = run_rounds(
-            parts.work,
-            parts.publisher,
-            parts.first,
-            parts.options,
-            LocalGrid(parts.devices),
-            VirtualClock(),
-        )
+        rows = parts.run()
         release = parts.publisher.registry.read()
     assert [(row.accepted, row.outcome) for row in rows] == [(4, "release 2"), (4, "release 3")]
     values = 64 + 64 + 96 + 48
