@@ -172,6 +172,14 @@ def devices(at: SmallGateway, count: int) -> list[SmallDevice]:
     return made
 
 
+def code_of(response: httpx.Response) -> str:
+    """The code of the problem that a response tells."""
+    assert response.headers["content-type"] == "application/problem+json"
+    body = response.json()
+    assert body["status"] == response.status_code
+    return str(body["code"])
+
+
 def small_release(version: str = "1") -> bytes:
     """A release of the tiny bundle's adapter."""
     manifest = tiny_manifest(tiny_files())

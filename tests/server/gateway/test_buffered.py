@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -25,7 +23,9 @@ from pocketquery.server.gateway.journal import JOURNAL, GatewayJournal
 from pocketquery.server.gateway.rounds.upload import Upload
 from tests.server.gateway.small_gateway import (
     ROUND,
+    SmallDevice,
     SmallGateway,
+    code_of,
     devices,
     opened,
     small_release,
@@ -42,12 +42,6 @@ BUFFERED = replace(
     deadline_seconds=100.0,
 )
 _KEYS = 12
-
-
-@pytest.fixture
-def small(tmp_path: Path) -> Iterator[SmallGateway]:
-    with opened(tmp_path) as made:
-        yield made
 
 
 class Server:
@@ -70,6 +64,12 @@ class Server:
         made = open_round(self.state, self.settings)
         return list(cohort_offers(made, offer, range(nodes)).values())
 
+    def begins(self, small: SmallGateway) -> CohortOffer:
+        """Ask the one gateway; what it was asked."""
+        (asked,) = self.asked()
+        small.begin(asked)
+        return asked
+
     def hears(self, update: bytes) -> str:
         """What becomes of an update that a device sends to the server itself."""
         self.direct, receipt = receive(self.direct, update, 0.0)
@@ -91,6 +91,16 @@ class Server:
         self.state = replace(following, adapter=self.state.adapter)
         self.direct = open_round(self.state, self.settings)
 
+    def ends(self, small: SmallGateway, asked: CohortOffer, *, released: bool = True) -> None:
+        """Make a step of what a gateway has when its time is up."""
+        small.clock.now += 91
+        self.steps(small.answer(asked).content, released=released)
+
+    def takes(self, device: SmallDevice, update: bytes, number: int = 0) -> None:
+        """Both the gateway and a server without one accept an update."""
+        assert device.send(update, number).status_code == 200
+        assert self.hears(update) == ""
+
     def passes(self, count: int) -> None:
         """So many steps of which this gateway hears nothing."""
         for _ in range(count):
@@ -100,39 +110,30 @@ class Server:
             self.direct = open_round(self.state, self.settings)
 
 
-def code_of(response: Any) -> str:
-    return str(response.json()["code"])
-
-
 def test_what_is_late_in_one_step_counts_in_the_next_with_its_discount(
     small: SmallGateway,
 ) -> None:
     server = Server()
     first = server.state
-    (asked,) = server.asked()
-    small.begin(asked)
+    asked = server.begins(small)
     fast, slow = devices(small, 6), devices(small, 1)[0]
     assert slow.offer()["offer"]["round"] == 0
     for number, device in enumerate(fast[:4]):
         update = update_for(first, number)
-        assert device.send(update).status_code == 200
-        assert server.hears(update) == ""
+        server.takes(device, update)
     server.steps(small.answer(asked).content)
 
     late = update_for(first, 50)
     waits = slow.send(late, 0)
     assert (waits.status_code, code_of(waits)) == (503, "between_steps")
     assert waits.headers["retry-after"] == "60"  # a fifth of the deadline is less
-    (asked,) = server.asked()
-    small.begin(asked)
-    assert slow.send(late, 0).status_code == 200
-    assert server.hears(late) == ""
+    asked = server.begins(small)
+    server.takes(slow, late, 0)
     assert slow.offer()["offer"] is None  # it has counted in this step
     for number, device in enumerate(fast[3:]):
         assert device.offer()["offer"]["round"] == 1
         update = update_for(server.state, 60 + number)
-        assert device.send(update, 1).status_code == 200
-        assert server.hears(update) == ""
+        server.takes(device, update, 1)
     found = small.answer(asked).content
     assert CohortSum.from_bytes(found).staleness == 1
     server.steps(found)
@@ -141,8 +142,7 @@ def test_what_is_late_in_one_step_counts_in_the_next_with_its_discount(
 def test_a_device_counts_once_a_step_and_an_update_once(small: SmallGateway) -> None:
     server = Server()
     first = server.state
-    (asked,) = server.asked()
-    small.begin(asked)
+    asked = server.begins(small)
     one, two, three = devices(small, 3)
     early = update_for(first, 1)
     assert one.send(early).status_code == 200
@@ -150,11 +150,9 @@ def test_a_device_counts_once_a_step_and_an_update_once(small: SmallGateway) -> 
     assert one.send(early).status_code == 200  # it may have lost the answer
     assert server.hears(early) == ""
     server.steps(small.answer(asked).content)
-    (asked,) = server.asked()
-    small.begin(asked)
+    asked = server.begins(small)
     late = update_for(first, 2)
-    assert two.send(late, 0).status_code == 200
-    assert server.hears(late) == ""
+    server.takes(two, late, 0)
     assert two.send(late, 0).status_code == 200
     assert two.send(update_for(server.state, 3), 1).status_code == 200  # told of the first
     for sender in (one, three):  # its own, of the step before; and stolen from this one
@@ -173,12 +171,9 @@ def test_what_is_too_stale_is_left_out_with_its_reason(small: SmallGateway) -> N
     states = []
     for _ in range(4):
         states.append(server.state)
-        (asked,) = server.asked()
-        small.begin(asked)
-        small.clock.now += 91
-        server.steps(small.answer(asked).content)
-    (asked,) = server.asked()
-    small.begin(asked)
+        asked = server.begins(small)
+        server.ends(small, asked)
+    asked = server.begins(small)
     made = devices(small, 6)
     for device, state in zip(made, states, strict=False):
         update = update_for(state, state.round)
@@ -191,8 +186,7 @@ def test_what_is_too_stale_is_left_out_with_its_reason(small: SmallGateway) -> N
     assert (ahead.status_code, code_of(ahead)) == (409, "round_over")
     renamed = update_for(replace(states[3], version="2"), 10)  # round 3 offered another release
     assert code_of(made[5].send(renamed, 3)) == server.hears(renamed) == "stale_round"
-    small.clock.now += 91
-    server.steps(small.answer(asked).content)
+    server.ends(small, asked)
     # Between two steps it is told at once that the next will not take it either.
     assert code_of(made[4].send(update_for(states[0], 11), 0)) == "round_over"
 
@@ -200,12 +194,9 @@ def test_what_is_too_stale_is_left_out_with_its_reason(small: SmallGateway) -> N
 def test_a_round_that_the_gate_refused_puts_nobody_behind(small: SmallGateway) -> None:
     server = Server()
     first = server.state
-    (asked,) = server.asked()
-    small.begin(asked)
-    small.clock.now += 91
-    server.steps(small.answer(asked).content, released=False)
-    (asked,) = server.asked()
-    small.begin(asked)
+    asked = server.begins(small)
+    server.ends(small, asked, released=False)
+    asked = server.begins(small)
     (device,) = devices(small, 1)
     update = update_for(first, 1)
     assert device.send(update, 0).status_code == 200
@@ -222,13 +213,11 @@ def test_a_gateway_takes_updates_of_rounds_whose_nonces_it_has(
     """A gateway that lost its journal could not tell a replay; nor did it make such an offer."""
     server = Server()
     first = server.state
-    (asked,) = server.asked()
-    small.begin(asked)
+    asked = server.begins(small)
     server.passes(1)
     missed = server.state
     server.passes(1)
-    (asked,) = server.asked()
-    small.begin(asked)
+    asked = server.begins(small)
     one, two = devices(small, 2)
     assert one.send(update_for(first, 1), 0).status_code == 200
     assert code_of(two.send(update_for(missed, 2), 1)) == "stale_round"
@@ -244,34 +233,28 @@ def test_a_gateway_takes_updates_of_rounds_whose_nonces_it_has(
 def test_what_is_rolled_back_does_not_count(small: SmallGateway) -> None:
     server = Server()
     first = server.state
-    (asked,) = server.asked()
-    small.begin(asked)
-    small.clock.now += 91
-    server.steps(small.answer(asked).content)
+    asked = server.begins(small)
+    server.ends(small, asked)
     server.state = replace(server.state, version="1", bases={})
-    (asked,) = server.asked()
-    small.begin(asked)
+    asked = server.begins(small)
     (device,) = devices(small, 1)
     assert code_of(device.send(update_for(first, 1), 0)) == "stale_round"
 
 
 def test_devices_train_while_a_step_is_made_and_no_more_than_may(small: SmallGateway) -> None:
     server = Server(clients_per_round=1, in_flight=3, least_replies=1)
-    (asked,) = server.asked()
-    small.begin(asked)
+    asked = server.begins(small)
     one, two, three, four, five = devices(small, 5)
     assert one.offer()["offer"] is not None
     assert two.offer()["offer"] is not None
     update = update_for(server.state, 1)
-    assert one.send(update).status_code == 200
-    assert server.hears(update) == ""
+    server.takes(one, update)
     assert one.offer()["offer"] is None
     assert three.offer()["offer"] is not None  # the step is complete, and they begin to train
     assert four.offer()["offer"] is not None
     assert five.offer()["offer"] is None  # three train
     server.steps(small.answer(asked).content)
-    (asked,) = server.asked()
-    small.begin(asked)
+    asked = server.begins(small)
     assert five.offer()["offer"] is None  # and go on in the next
     assert two.ask("PUT", "/v1/rounds/0/declined").status_code == 204
     assert five.offer()["offer"]["round"] == 1
@@ -287,8 +270,7 @@ def test_devices_train_while_a_step_is_made_and_no_more_than_may(small: SmallGat
 
 def test_who_declines_between_steps_gives_its_place_to_another(small: SmallGateway) -> None:
     server = Server(clients_per_round=1, in_flight=1, least_replies=1)
-    (asked,) = server.asked()
-    small.begin(asked)
+    server.begins(small)
     one, two, three = devices(small, 3)
     assert one.send(update_for(server.state, 1)).status_code == 200
     assert two.offer()["offer"] is not None
@@ -299,12 +281,10 @@ def test_who_declines_between_steps_gives_its_place_to_another(small: SmallGatew
 
 def test_where_the_server_ends_nobody_begins_or_waits(small: SmallGateway) -> None:
     server = Server(clients_per_round=1, least_replies=1)
-    (asked,) = server.asked()
-    small.begin(asked)
+    asked = server.begins(small)
     one, two, three = devices(small, 3)
     first = update_for(server.state, 1)
-    assert one.send(first).status_code == 200
-    assert server.hears(first) == ""
+    server.takes(one, first)
     late = update_for(server.state, 2)
     assert code_of(two.send(late, 0)) == "between_steps"
     server.steps(small.answer(asked).content)
@@ -312,8 +292,7 @@ def test_where_the_server_ends_nobody_begins_or_waits(small: SmallGateway) -> No
     assert small.control.put("/release", content=body).status_code == 204
     assert three.offer()["offer"] is None
     assert code_of(two.send(late, 0)) == "round_over"
-    (asked,) = server.asked()  # and where it begins again
-    small.begin(asked)
+    server.begins(small)  # and where it begins again
     assert three.offer()["offer"] is not None
     assert two.send(late, 0).status_code == 200
 
@@ -333,10 +312,8 @@ def test_a_device_looks_for_the_next_step_five_times_while_one_may_last(tmp_path
 def test_a_synchronous_round_takes_nothing_of_another(small: SmallGateway) -> None:
     server = Server()
     first = server.state
-    (asked,) = server.asked()
-    small.begin(asked)
-    small.clock.now += 91
-    server.steps(small.answer(asked).content)
+    asked = server.begins(small)
+    server.ends(small, asked)
     offer = Offer(round=1, release=server.release)
     plain = replace(BUFFERED, mode="synchronous")
     small.begin(CohortOffer(offer, plain, asked=4, wanted=4, seconds=90.0))

@@ -32,6 +32,7 @@ from tests.server.gateway.small_gateway import (
     SmallDevice,
     SmallGateway,
     asked_for,
+    code_of,
     devices,
     opened,
     small_release,
@@ -41,19 +42,6 @@ from tests.server.gateway.small_gateway import (
 
 RELEASE = small_release()
 STATE = state_of(RELEASE)
-
-
-@pytest.fixture
-def small(tmp_path: Path) -> Iterator[SmallGateway]:
-    with opened(tmp_path) as made:
-        yield made
-
-
-def code_of(response: Any) -> str:
-    assert response.headers["content-type"] == "application/problem+json"
-    body = response.json()
-    assert body["status"] == response.status_code
-    return str(body["code"])
 
 
 # A round

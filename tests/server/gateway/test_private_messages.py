@@ -33,12 +33,12 @@ from tests.server.gateway.relay_kill_points import (
 from tests.server.gateway.small_gateway import (
     SmallDevice,
     SmallGateway,
+    code_of,
     devices,
     opened,
     state_of,
     update_for,
 )
-from tests.server.gateway.test_gateway import code_of
 
 
 @dataclass

@@ -32,19 +32,12 @@ from tests.sdk.tiny_bundle import (
     _weights,
     default_adapter,
     trained_adapter,
-    write_tiny_bundle,
 )
 
 WORDS = ["plants", "make", "sugar", "sea", "cafe", "zurich", "light", "how", "1920", "deep"]
 PAIRS = list(itertools.combinations(WORDS, 2))  # 45
 NO_GAIN_ASKED = GateSettings(least_gain=-1.0)
 SOUND = Health(effective_rank=9.0, std_ratio=0.9, drift=0.0, rank_kept=1.0, spread_kept=1.0)
-
-
-@pytest.fixture(scope="module")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
-    folder = tmp_path_factory.mktemp("bundle") / "tiny"
-    return Bundle.open(write_tiny_bundle(folder, adapter=default_adapter()))
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +78,7 @@ def test_the_same_adapter_proves_no_gain_and_is_not_released(
 
 def test_what_finds_less_is_rejected(bundle: Bundle, collection: GateCollection) -> None:
     report = accept(bundle, None, bad(), collection)
-    assert not report.accepted
+    assert report == accept(bundle, default_adapter(), bad(), collection)
     assert report.verdict is Verdict.MEAN_FELL
     found = report.sets["clean"]
     assert found.difference.high < 0
@@ -300,14 +293,6 @@ def test_mistyped_queries_are_scored_as_the_mean_of_their_typings(
     as_json = json.loads(json.dumps(both.to_dict(), allow_nan=False))
     assert as_json["mistyped"]["after"] == both.sets["mistyped"].after
     assert (as_json["set"], other.to_dict()["set"]) == ("clean", "mistyped")
-
-
-def test_an_adapter_that_helps_is_released_and_its_negation_is_not(
-    bundle: Bundle, collection: GateCollection
-) -> None:
-    gate = Gate(bundle, collection)
-    assert gate.judge(bad(), default_adapter()).accepted
-    assert not gate.judge(default_adapter(), bad()).accepted
 
 
 @pytest.mark.parametrize(

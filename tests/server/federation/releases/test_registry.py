@@ -32,12 +32,6 @@ from tests.server.federation.reports import ACCEPTED, REJECTED
 PRIVATE = bytes(range(32))
 
 
-@pytest.fixture(scope="module")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
-    folder = tmp_path_factory.mktemp("bundle") / "tiny"
-    return Bundle.open(write_tiny_bundle(folder, adapter=default_adapter()))
-
-
 @pytest.fixture
 def registry(bundle: Bundle, tmp_path: Path) -> Registry:
     return Registry.of_bundle(tmp_path / "releases", bundle, clock=lambda: 1_700_000_000.0)

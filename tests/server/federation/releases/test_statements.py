@@ -27,18 +27,12 @@ from pocketquery.sdk.files import sha256_bytes
 from pocketquery.server.federation.releases import statements
 from pocketquery.server.federation.releases.publishing import RegistryPublisher
 from pocketquery.server.federation.releases.registry import REGISTRY_FILE, Registry
-from tests.sdk.tiny_bundle import default_adapter, trained_adapter, write_tiny_bundle
+from tests.sdk.tiny_bundle import trained_adapter
 from tests.server.federation.releases.test_command import run
 from tests.server.federation.reports import ACCEPTED, REJECTED
 
 OLD, NEW, NEXT = (bytes([number]) * 32 for number in (1, 2, 3))
 IDS = {key: key_id(public_key_of(key)) for key in (OLD, NEW, NEXT)}
-
-
-@pytest.fixture(scope="module")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
-    folder = tmp_path_factory.mktemp("bundle") / "tiny"
-    return Bundle.open(write_tiny_bundle(folder, adapter=default_adapter()))
 
 
 @pytest.fixture

@@ -18,14 +18,7 @@ from pocketquery.server.gateway.app import device_app
 from pocketquery.server.gateway.attestation import AttestationError
 from pocketquery.server.gateway.logs import log_to
 from tests.server.gateway.attestation.evidence import challenge_of, with_evidence
-from tests.server.gateway.small_gateway import HOST, SmallDevice, SmallGateway, opened
-
-
-def code_of(response: httpx.Response) -> str:
-    assert response.headers["content-type"] == "application/problem+json"
-    body = response.json()
-    assert body["status"] == response.status_code
-    return str(body["code"])
+from tests.server.gateway.small_gateway import HOST, SmallDevice, SmallGateway, code_of, opened
 
 
 class Asks:
