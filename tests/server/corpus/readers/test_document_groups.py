@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 from pathlib import Path
 
 import pytest
@@ -9,6 +8,7 @@ import pytest
 from pocketquery.sdk.errors import ArtifactNotFoundError, CorpusError
 from pocketquery.server.corpus import Group
 from pocketquery.server.corpus.readers.document_groups import read_document_groups
+from tests.server.corpus.readers.lines import check_refused, write
 
 LINES = [
     {"_id": "a", "title": "First", "text": "One. Two is\nlonger.", "lang": "en"},
@@ -17,11 +17,6 @@ LINES = [
     {"_id": "empty", "title": None, "text": ""},
     {"_id": "one", "text": "only one sentence"},
 ]
-
-
-def write(path: Path, *lines: object) -> Path:
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    return path
 
 
 def test_every_layout_of_a_document(tmp_path: Path) -> None:
@@ -83,10 +78,7 @@ def test_documents_come_one_at_a_time(tmp_path: Path) -> None:
 )
 def test_a_line_that_is_no_document_is_named(tmp_path: Path, line: object, found: str) -> None:
     path = write(tmp_path / "corpus.jsonl", LINES[0], line)
-    with pytest.raises(CorpusError) as caught:
-        list(read_document_groups(path))
-    assert f"{path}, line 2: " in str(caught.value)
-    assert found in str(caught.value)
+    check_refused(lambda path: list(read_document_groups(path)), path, 2, found)
 
 
 def test_a_file_of_another_encoding_is_named(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 import lzma
 from collections.abc import Callable
 from pathlib import Path
@@ -13,17 +12,13 @@ from hypothesis import strategies as st
 from pocketquery.sdk.errors import ArtifactNotFoundError, CorpusError
 from pocketquery.sdk.index.documents import Document, check_document, content
 from pocketquery.server.corpus import read_documents
+from tests.server.corpus.readers.lines import check_refused, write
 
 LINES = [
     {"_id": "a", "title": "First", "text": "one", "lang": "en"},
     {"id": 7, "sentences": ["Two.", "Three."], "metadata": {"url": "u", "lang": "de"}},
     {"_id": "c", "title": None, "text": "", "metadata": "plain"},
 ]
-
-
-def write(path: Path, *lines: object) -> Path:
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    return path
 
 
 def test_every_layout_of_a_document(tmp_path: Path) -> None:
@@ -93,11 +88,7 @@ def test_documents_come_one_at_a_time(tmp_path: Path) -> None:
 def test_a_bad_line_is_named(tmp_path: Path, line: str, found: str) -> None:
     path = tmp_path / "corpus.jsonl"
     path.write_text('{"_id": "a", "text": "x"}\n\n' + line, encoding="utf-8")
-    with pytest.raises(CorpusError) as caught:
-        list(read_documents(path))
-    message = str(caught.value)
-    assert f"{path}, line 3: " in message
-    assert found in message
+    message = check_refused(lambda path: list(read_documents(path)), path, 3, found)
     assert "; expected " in message
 
 

@@ -1,18 +1,12 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-from pocketquery.sdk.errors import CorpusError
 from pocketquery.server.corpus import Group
 from pocketquery.server.corpus.readers.sessions import read_sessions, roles_of
-
-
-def write(path: Path, *lines: object) -> Path:
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    return path
+from tests.server.corpus.readers.lines import check_refused, write
 
 
 def test_every_layout_of_a_session(tmp_path: Path) -> None:
@@ -73,7 +67,5 @@ def test_a_session_of_one_speaker_is_kept(tmp_path: Path) -> None:
     ],
 )
 def test_a_line_that_is_no_session_is_named(tmp_path: Path, line: object, found: str) -> None:
-    with pytest.raises(CorpusError) as caught:
-        list(read_sessions(write(tmp_path / "s.jsonl", line)))
-    assert "s.jsonl, line 1: " in str(caught.value)
-    assert found in str(caught.value)
+    path = write(tmp_path / "s.jsonl", line)
+    check_refused(lambda path: list(read_sessions(path)), path, 1, found)

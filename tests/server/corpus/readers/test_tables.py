@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -8,13 +7,9 @@ import pytest
 from pocketquery.sdk.errors import CorpusError, InvalidInputError
 from pocketquery.server.corpus import Columns, Group, Kind
 from pocketquery.server.corpus.readers.tables import read_rows
+from tests.server.corpus.readers.lines import write
 
 PAIRS = "label\tq1\tq2\tid\n1\tWhat  is?\tWhat's?\t17\n0\tWho?\tHow?\t18\n1\t\tWhy?\t19\n"
-
-
-def write(path: Path, *lines: object) -> Path:
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    return path
 
 
 def test_named_columns_of_a_table(tmp_path: Path) -> None:
