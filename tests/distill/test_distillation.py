@@ -330,21 +330,26 @@ def test_a_student_learns_on_and_keeps_its_vocabulary(tmp_path: Path) -> None:
     assert likeness(second) > likeness(start)
 
 
-def test_a_student_that_stays_where_it_is_is_the_same(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def coded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a student whose table is of codes."""
+    folder = tmp_path_factory.mktemp("coded") / "first"
     shape = StudentConfig("2x64-pq8")
-    distill(bert_teacher(), sentences(), tmp_path / "first", student=shape, config=CONFIG)
-    start = SentenceEncoder.load(tmp_path / "first")
+    distill(bert_teacher(), sentences(), folder, student=shape, config=CONFIG)
+    return folder
+
+
+def test_a_student_that_stays_where_it_is_is_the_same(coded: Path, tmp_path: Path) -> None:
+    start = SentenceEncoder.load(coded)
     still = replace(CONFIG, steps=1, learning_rate=1e-12, weight_decay=0.0)
     distill(bert_teacher(), sentences(), tmp_path / "second", start=start, config=still)
     second = SentenceEncoder.load(tmp_path / "second")
     assert np.allclose(second.encode(sentences()), start.encode(sentences()), atol=1e-6)
 
 
-def test_a_student_may_stop_halfway(tmp_path: Path) -> None:
-    """Between two students of one table of codes lies one of the same codes."""
-    shape = StudentConfig("2x64-pq8")
-    distill(bert_teacher(), sentences(), tmp_path / "first", student=shape, config=CONFIG)
-    start = SentenceEncoder.load(tmp_path / "first")
+def test_a_student_may_stop_halfway(coded: Path, tmp_path: Path) -> None:
+    """Between two students of one table of codes is one of the same codes."""
+    start = SentenceEncoder.load(coded)
     config = replace(CONFIG, steps=5)
     for name, way in (("whole", 1.0), ("half", 0.5)):
         distill(

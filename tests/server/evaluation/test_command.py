@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import argparse
 import gzip
 import json
 import subprocess
@@ -17,14 +16,12 @@ from pocketquery.sdk.errors import (
 )
 from pocketquery.server.evaluation import METRICS
 from pocketquery.server.evaluation.command import evaluate
+from tests.commands import run_command
 from tests.sdk.tiny_bundle import write_tiny_bundle
 
 
 def run(*arguments: object) -> int:
-    parser = argparse.ArgumentParser()
-    evaluate(parser.add_subparsers())
-    parsed = parser.parse_args(["evaluate", *map(str, arguments)])
-    return int(parsed.run(parsed))
+    return run_command(evaluate, "evaluate", *arguments)
 
 
 def test_json_is_one_object_with_the_five_rows(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 from pathlib import Path
@@ -20,17 +19,14 @@ from pocketquery.server.objectives import OBJECTIVES
 from pocketquery.server.pretraining import Part
 from pocketquery.server.pretraining.command_parts import parse_objectives, parse_options
 from pocketquery.server.pretraining.pretrain_command import pretrain
+from tests.commands import run_command
 from tests.tiny_models import bert_teacher, sentences
 
 SMALL = "--steps 4 --batch-size 4 --diagnose-every 2 --log-every 2 --init nano --vocabulary 400"
 
 
 def command(*arguments: str) -> int:
-    parser = argparse.ArgumentParser(prog="pocketquery")
-    pretrain(parser.add_subparsers())
-    options = parser.parse_args(["pretrain", *arguments])
-    code: int = options.run(options)
-    return code
+    return run_command(pretrain, "pretrain", *arguments)
 
 
 @pytest.fixture

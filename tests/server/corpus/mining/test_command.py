@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import argparse
 import json
 from pathlib import Path
 
@@ -9,15 +8,12 @@ import pytest
 from pocketquery.sdk.errors import CorpusError, InvalidInputError, PocketQueryError
 from pocketquery.server.corpus import TextStore
 from pocketquery.server.corpus.mining.command import mine
+from tests.commands import run_command
 from tests.tiny_models import bert_teacher, sentences
 
 
 def run(*arguments: str | Path) -> int:
-    parser = argparse.ArgumentParser()
-    mine(parser.add_subparsers())
-    options = parser.parse_args(["mine", *map(str, arguments)])
-    code: int = options.run(options)
-    return code
+    return run_command(mine, "mine", *arguments)
 
 
 def groups(path: Path) -> list[tuple[str, ...]]:

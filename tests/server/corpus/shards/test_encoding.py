@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import os
@@ -45,6 +44,7 @@ from pocketquery.server.corpus.shards.index_corpus import build_encoded_index
 from pocketquery.server.corpus.shards.listing import fingerprint, list_shards
 from pocketquery.server.corpus.shards.parts import open_parts
 from pocketquery.server.corpus.shards.teacher_encoder import absolute_source
+from tests.commands import run_command
 from tests.kills import by_fork, killed
 from tests.sdk.tiny_bundle import write_tiny_bundle
 from tests.server.corpus.shards.small_corpus import bytes_of, documents, write_shards
@@ -271,12 +271,7 @@ def test_an_id_of_two_shards_is_named_with_both(tmp_path: Path) -> None:
 
 def _index(corpus: Path, output: Path, *options: str) -> None:
     """As the command, with its errors."""
-    parser = argparse.ArgumentParser()
-    index(parser.add_subparsers())
-    arguments = parser.parse_args(
-        ["index", "--corpus", str(corpus), "--output", str(output), "--symmetric", *options]
-    )
-    arguments.run(arguments)
+    run_command(index, "index", "--corpus", corpus, "--output", output, "--symmetric", *options)
 
 
 def test_a_pattern_means_the_same_everywhere(

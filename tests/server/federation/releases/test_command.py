@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import subprocess
@@ -14,6 +13,7 @@ from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.errors import ArtifactNotFoundError, InvalidInputError
 from pocketquery.server.federation.releases.command import releases
 from pocketquery.server.federation.releases.registry import Registry
+from tests.commands import run_command
 from tests.sdk.tiny_bundle import default_adapter, trained_adapter, write_tiny_bundle
 from tests.server.federation.reports import ACCEPTED, REJECTED
 
@@ -30,11 +30,7 @@ def registry(tmp_path: Path) -> Registry:
 
 
 def run(*arguments: str) -> int:
-    parser = argparse.ArgumentParser(prog="pocketquery")
-    releases(parser.add_subparsers(dest="command"))
-    options = parser.parse_args(["releases", *arguments])
-    code: int = options.run(options)
-    return code
+    return run_command(releases, "releases", *arguments)
 
 
 def test_list_shows_every_candidate(registry: Registry, capsys: pytest.CaptureFixture[str]) -> None:

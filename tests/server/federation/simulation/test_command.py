@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from pocketquery.sdk.bundle.signature import public_key_of
 from pocketquery.sdk.bundle.writing import write_bundle
 from pocketquery.sdk.errors import ArtifactNotFoundError, InvalidInputError, SignatureError
 from pocketquery.server.federation.simulation.command import simulate
+from tests.commands import run_command
 from tests.sdk.tiny_bundle import write_tiny_bundle
 from tests.server.federation.small_federation import QUICK, Files
 
@@ -27,23 +27,12 @@ def run(
     users: Sequence[str] | None = None,
     any_offer: bool = True,
 ) -> int:
-    parser = argparse.ArgumentParser()
-    simulate(parser.add_subparsers())
     quick = [word for name, value in QUICK.items() for word in (f"--{name}", str(value))]
     made_up = ["--queries", str(files.queries), "--users", "12", "--queries-each", "6"]
     places = ["--bundle", str(files.bundle), "--index", str(files.index), "--output", str(output)]
-    arguments = parser.parse_args(
-        [
-            "simulate",
-            *["--any-offer"] * any_offer,
-            *places,
-            *(made_up if users is None else users),
-            *quick,
-            *extra,
-        ]
-    )
-    code: int = arguments.run(arguments)
-    return code
+    chosen = made_up if users is None else users
+    offers = ["--any-offer"] * any_offer
+    return run_command(simulate, "simulate", *offers, *places, *chosen, *quick, *extra)
 
 
 def judged(files: Files) -> list[str]:
