@@ -23,12 +23,13 @@ from pocketquery.sdk.commands import (
 )
 from pocketquery.sdk.doctor.findings import Finding, Report, Severity, guarded
 from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.indexing.default_index import INDEX_VARIABLE
 
 __all__ = ["check_environment", "doctor", "examine"]
 
 _QUERY = "how do plants make sugar"
 _PREFIX = "POCKETQUERY_"
-_VARIABLES = (BUNDLE_VARIABLE, KEY_VARIABLE, "POCKETQUERY_DATA")
+_VARIABLES = (BUNDLE_VARIABLE, KEY_VARIABLE, INDEX_VARIABLE, "POCKETQUERY_DATA")
 _FETCH_AGAIN = "fetch or export it again, or name another"
 
 
@@ -114,7 +115,7 @@ def check_environment(environment: Mapping[str, str]) -> Iterator[Finding]:
         near = get_close_matches(name, _VARIABLES, 1)
         remedy = f"is {near[0]} meant? Rename or unset it" if near else "unset it"
         yield Finding("environment", name, Severity.WARNING, "nothing reads it", remedy, details)
-    for name in _VARIABLES[:2]:
+    for name in _VARIABLES[:3]:
         if name not in environment:
             yield Finding("environment", name, Severity.ABSENT, "not set")
 

@@ -179,6 +179,7 @@ def test_variables_that_nothing_reads_are_named() -> None:
     assert found["POCKETQUERY_BUNDEL"].state is Severity.WARNING
     assert "POCKETQUERY_BUNDLE" in found["POCKETQUERY_BUNDEL"].remedy
     assert found["POCKETQUERY_BUNDLE"].state is Severity.ABSENT
+    assert found["POCKETQUERY_INDEX"].state is Severity.ABSENT
     assert "HOME" not in found
 
 
