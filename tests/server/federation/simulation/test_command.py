@@ -177,13 +177,13 @@ def test_an_error_frees_the_folder_up_to_the_first_round_and_not_from_then_on(
 
     def fails(place: str) -> None:
         with monkeypatch.context() as patched:
-            patched.setattr(f"pocketquery.server.federation.orchestration.{place}", failing)
+            patched.setattr(f"pocketquery.server.federation.{place}", failing)
             with pytest.raises(RuntimeError, match="on purpose"):
                 run(federation, tmp_path)
 
-    fails("driver.Driver._begin")  # the journal is there, without a round
+    fails("rounds.federated_round.FederatedRound._begin")  # the journal is there, without a round
     assert not any(tmp_path.iterdir())
-    fails("journal.close_round")
+    fails("orchestration.journal.close_round")
     assert (tmp_path / "rounds.sqlite").is_file()
     with pytest.raises(InvalidInputError, match=r"options\.seed"):
         run(federation, tmp_path, "--seed", "9")
