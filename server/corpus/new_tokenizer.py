@@ -35,7 +35,7 @@ class TokenizerConfig(Settings):
     ] = "unigram"
     vocabulary: Annotated[
         int,
-        "ids, specials included; 0 chooses it by the size of the corpus. A small corpus may give fewer",
+        "ids, specials included; 0: by the corpus. A small corpus may give fewer",
     ] = 0
     coverage: Annotated[float, "share of the text's characters that get a piece of their own"] = (
         0.9995

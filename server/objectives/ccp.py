@@ -54,7 +54,7 @@ class CcpConfig(Settings):
     normalize: Annotated[bool, "contrast cosines; else raw inner products"] = True
     bn_mode: Annotated[
         Literal["asym", "vanilla", "none"],
-        "asym, vanilla or none; see :class:`ProjectionHead`",
+        "asym, vanilla or none (ProjectionHead)",
     ] = "asym"
     bank: Annotated[
         Literal["language", "shared", "none"],

@@ -69,8 +69,7 @@ class QueryBertConfig(Settings):
         str,
         one_of(*SCHEMES),
         "which views of a query are drawn (of a pair, always its two texts): all_directional, "
-        "all_regular or light; see "
-        ":class:`pocketquery.server.objectives.query_views.QueryViews`",
+        "all_regular or light (query_views.py)",
     ] = "all_directional"
     light: Annotated[
         str, "augmenters of light views: names with commas, or a JSON list with parameters"
