@@ -140,10 +140,7 @@ def _check_command(arguments: Sequence[str], commands: dict[str, EntryPoint]) ->
     if not arguments or arguments[0].startswith("-") or arguments[0] in commands:
         return
     if arguments[0] in IN_RESEARCH:
-        raise InvalidInputError(
-            f'the command "{arguments[0]}" is in research/, which is not installed; run pip '
-            "install -e ./research in a checkout of pocketquery"
-        )
+        raise InvalidInputError.in_research(f'the command "{arguments[0]}" is')
     near = nearest(arguments[0], commands)
     meant = f'; did you mean "{near}"?' if near else f"; there are {', '.join(commands)}."
     raise InvalidInputError(f'there is no command "{arguments[0]}"{meant} See pocketquery --help')

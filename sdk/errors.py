@@ -72,6 +72,14 @@ class PocketQueryError(Exception):
 class InvalidInputError(PocketQueryError, ValueError):
     """An argument (text, vector, filter, option) that cannot be used."""
 
+    @classmethod
+    def in_research(cls, subject: str) -> InvalidInputError:
+        """The error for ``subject`` (say 'the command "augment" is'), which research/ has."""
+        return cls(
+            f"{subject} in research/, which is not installed; run pip install -e ./research in a "
+            "checkout of pocketquery"
+        )
+
 
 class CorpusError(PocketQueryError, ValueError):
     """A line of a corpus, query or judgement file that cannot be read; names file and line."""

@@ -17,20 +17,9 @@ GROUP = "pocketquery.augmenters"
 """The entry-point group in which other packages register makers of augmenters."""
 
 _RESEARCH = (
-    *("contextual", "bart", "t5", "pegasus", "back_translation", "style_transfer"),
-    *(
-        "mined",
-        "wordnet",
-        "lexicon",
-        "cached",
-        "crop",
-        "stopword_drop",
-        "punct",
-        "style_rules",
-        "synonym",
-        "template",
-    ),
-)
+    "contextual bart t5 pegasus back_translation style_transfer mined wordnet lexicon cached "
+    "crop stopword_drop punct style_rules synonym template"
+).split()
 
 
 def _load(point: EntryPoint, **settings: Any) -> Augmenter:
@@ -39,10 +28,7 @@ def _load(point: EntryPoint, **settings: Any) -> Augmenter:
 
 
 def _refuse(name: str, **_: Any) -> NoReturn:
-    raise InvalidInputError(
-        f'the augmenter "{name}" is in research/, which is not installed; run '
-        "pip install -e ./research in a checkout of pocketquery"
-    )
+    raise InvalidInputError.in_research(f'the augmenter "{name}" is')
 
 
 CATALOGUE: Mapping[str, Maker] = {

@@ -49,10 +49,7 @@ def objective_class(name: str) -> tuple[str, str]:
     if name in registered:
         return registered[name].module, registered[name].attr
     if name in _BASELINES:
-        raise InvalidInputError(
-            f'the objective "{name}" is a baseline in research/, which is not installed; run '
-            "pip install -e ./research in a checkout of pocketquery"
-        )
+        raise InvalidInputError.in_research(f'the objective "{name}" is a baseline')
     known = ", ".join((*OBJECTIVES, *sorted(registered)))
     raise InvalidInputError(f'unknown objective "{name}"; known are {known}')
 

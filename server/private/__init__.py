@@ -3,9 +3,9 @@
 The room knows no journal, no Flower app and no gateway; it is entered through three seams:
 
 - A round asks stages.py: :class:`~pocketquery.server.private.stages.PrivateStages` begins a round
-  within its budget and drives the five stages; what it needs of the open round is its protocol
-  ``Round``, which orchestration/private_collector.py fulfils. tables.py and budget.py are the rows
-  that the journal keeps of it.
+  within its budget and drives the five stages; what it needs of the open round is the protocol
+  ``Round`` of open_round.py, which orchestration/private_collector.py fulfils. tables.py
+  and budget.py are the rows that the journal keeps of it.
 - A device asks nothing of the server. What it receives and answers is in client/private.
 - The command ``pocketquery privacy`` (federation/privacy_command.py) asks plan.py for a plan, and
   report/ for the privacy officer's page.

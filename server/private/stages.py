@@ -12,9 +12,8 @@ import logging
 import math
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
 
 import numpy as np
 
@@ -26,6 +25,7 @@ from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.private.accounting import least_honest
 from pocketquery.server.private.budget import Charge, refusal
 from pocketquery.server.private.coordinator import SecureReason, Skipped
+from pocketquery.server.private.open_round import Clock, Round
 from pocketquery.server.private.secure_round import (
     Environment,
     SecureRound,
@@ -40,7 +40,7 @@ from pocketquery.server.private.secure_round import (
 from pocketquery.server.private.settings import SecureSettings
 from pocketquery.server.private.unmasking import Unmasked, can_unmask, unmask
 
-__all__ = ["BANNER", "Arrival", "Clock", "PrivateStages", "Round", "charge_of", "without_outliers"]
+__all__ = ["BANNER", "PrivateStages", "charge_of", "without_outliers"]
 
 BANNER = "private rounds are experimental: no outside cryptographer has reviewed them"
 
@@ -50,89 +50,6 @@ _LEAST_COMPARED = 3  # groups: of two, nobody can say which is off
 _log = logging.getLogger(__name__)
 
 LeftOut = Counter[SecureReason]
-
-
-class Arrival(Protocol):
-    """A reply of a member, which is a device; whether it is of an earlier stage."""
-
-    @property
-    def reply(self) -> SecureReply: ...
-    @property
-    def node(self) -> int: ...
-    @property
-    def late(self) -> bool: ...
-
-
-class Clock(Protocol):
-    """Seconds that do not jump."""
-
-    def now(self) -> float:
-        """Seconds since some moment."""
-
-
-class Round(Protocol):
-    """The round that is open: what is known of it on disk, and how its devices are reached.
-
-    A device is known by a number, its *member*, which nothing here looks into.
-
-    Attributes:
-        secure: what is known.
-        number: the round's.
-        enough: how many ready devices need no more to be waited for.
-        size: values of a change.
-        vouched: whether the first stage's reply is a certificate alone, because who relays it has
-            seen the device's proof.
-    """
-
-    @property
-    def secure(self) -> SecureRound: ...
-    @property
-    def number(self) -> int: ...
-    @property
-    def enough(self) -> int: ...
-    @property
-    def size(self) -> int: ...
-    @property
-    def vouched(self) -> bool: ...
-
-    def is_over(self) -> bool:
-        """Whether it is too late to be ready."""
-
-    def charges(self) -> list[Charge]:
-        """The rows of the privacy ledger."""
-
-    def offer(self, offer: Offer, nodes: Sequence[int]) -> None:
-        """Ask who takes part, of those connected that are not ready yet."""
-
-    def ask(self, messages: Iterable[tuple[int, bytes]], stage: Stage, seconds: float) -> None:
-        """Send members their messages of a later stage, which they may answer for ``seconds``."""
-
-    def arrivals(self, is_over: Callable[[], bool]) -> Iterator[Arrival]:
-        """Replies as they come, until nobody is left to reply or ``is_over``.
-
-        Raises:
-            OSError, httpx.HTTPError: the connection to the SuperLink fails. No reply raises.
-        """
-
-    def advance(
-        self,
-        secure: SecureRound,
-        left_out: Mapping[SecureReason, int],
-        *,
-        charge: Charge | None = None,
-        sums: Mapping[int, tuple[SumGroup, Unmasked]] | None = None,
-    ) -> None:
-        """Make ``secure`` what is known, in one transaction with all the rest.
-
-        Args:
-            secure: the next moment.
-            left_out: replies that do not count, by reason; added to those before.
-            charge: a row for the privacy ledger.
-            sums: of groups, by number, that are the round's result.
-        """
-
-    def show(self, *, declined: int, failed: int) -> None:
-        """Show the round's progress, and how many devices are not ready."""
 
 
 class PrivateStages:

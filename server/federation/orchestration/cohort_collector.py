@@ -12,56 +12,32 @@ releases. What comes to a gateway that has answered waits, with its device, for 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 from pocketquery.client.offer import Offer
 from pocketquery.sdk.errors import CorruptArtifactError
 from pocketquery.server.federation.cohorts.cohort_offer import cohort_offers
 from pocketquery.server.federation.cohorts.cohort_sum import CohortSum
 from pocketquery.server.federation.cohorts.records import GatewayReply
-from pocketquery.server.federation.orchestration.clock import Clock
-from pocketquery.server.federation.orchestration.exchange import Arrival, Exchange
-from pocketquery.server.federation.orchestration.journal import Journal
+from pocketquery.server.federation.orchestration.exchange import Arrival
+from pocketquery.server.federation.orchestration.plain_collector import PlainCollector
 from pocketquery.server.federation.rounds.open_round import OpenRound
 from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.rounds.settings import RoundSettings
-from pocketquery.server.federation.rounds.state import FederationState
 
 __all__ = ["CohortCollector"]
 
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class CohortCollector:
+class CohortCollector(PlainCollector):
     """Asks gateways and merges their sums; a
-    :class:`~pocketquery.server.federation.rounds.parts.Collector`.
-
-    Attributes:
-        exchange: how gateways are asked.
-        journal: what is known of the rounds.
-        clock: for deadlines.
-        gateways: how many must be connected before a round begins.
-        show: told of every change of the running round's report.
-    """
-
-    exchange: Exchange
-    journal: Journal
-    clock: Clock
-    gateways: int
-    show: Callable[[RoundReport], None] = lambda report: None
-
-    def connected(self) -> list[int]:
-        """See :class:`Collector`."""
-        return self.exchange.connected(self.gateways)
+    :class:`~pocketquery.server.federation.rounds.parts.Collector`."""
 
     def places(self, connected: int, settings: RoundSettings) -> int:
         """As many as the settings ask: how many devices a gateway has, only it knows."""
         return settings.asked()
-
-    def begin(self, state: FederationState, offer: Offer) -> None:
-        """A plain round knows nothing besides."""
 
     def collect(
         self, report: RoundReport, opened: OpenRound, offer: Offer, nodes: Sequence[int]

@@ -36,7 +36,8 @@ __all__ = ["PrivateCollector"]
 
 class PrivateCollector:
     """Runs the stages; a :class:`~pocketquery.server.federation.rounds.parts.Collector`, and to the
-    stages a :class:`~pocketquery.server.private.stages.Round`: the one that is open in the journal.
+    stages a :class:`~pocketquery.server.private.open_round.Round`, the one that is open in the
+    journal.
 
     Args:
         exchange: how nodes are asked.
@@ -156,7 +157,7 @@ class PrivateCollector:
         charge: Charge | None = None,
         sums: Mapping[int, tuple[SumGroup, Unmasked]] | None = None,
     ) -> None:
-        """See :class:`~pocketquery.server.private.stages.Round`."""
+        """See :class:`~pocketquery.server.private.open_round.Round`."""
         opened, now = _with_sums(self.opened, sums or {}), self._clock.now()
         if secure.stage is Stage.OFFER and not secure.stages:  # the first stage's deadline counts
             opened = replace(opened, elapsed=opened.elapsed_at(now), last_now=now)
