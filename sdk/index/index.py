@@ -46,9 +46,9 @@ from pocketquery.sdk.index.folder import (
     space_record,
     verify_index,
 )
+from pocketquery.sdk.index.hits import Hit, Hits
 from pocketquery.sdk.index.info import DATABASE, read_info
 from pocketquery.sdk.index.search import (
-    Hit,
     Mode,
     QueryEncoder,
     Selection,
@@ -73,7 +73,16 @@ from pocketquery.sdk.index.vector_file import quantize
 from pocketquery.sdk.sqlite_file import identity
 from pocketquery.sdk.validation import check_text
 
-__all__ = ["Document", "Hit", "Index", "QueryEncoder", "create_index", "open_index", "verify_index"]
+__all__ = [
+    "Document",
+    "Hit",
+    "Hits",
+    "Index",
+    "QueryEncoder",
+    "create_index",
+    "open_index",
+    "verify_index",
+]
 
 
 def open_index(
@@ -204,7 +213,7 @@ class Index:
         filter: Mapping[str, Any] | None = None,
         mode: Mode | None = None,
         vector: NDArray[Any] | None = None,
-    ) -> list[Hit]:
+    ) -> Hits:
         """The ``k`` best documents, best first; fewer where fewer match.
 
         Args:

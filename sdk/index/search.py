@@ -8,8 +8,8 @@ makes one score of both, over the best hundred rows of each.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
@@ -21,6 +21,7 @@ from pocketquery.sdk.index.analysis import Analyzer
 from pocketquery.sdk.index.bm25 import bm25
 from pocketquery.sdk.index.documents import Document, check_document, content, documents_of_rows
 from pocketquery.sdk.index.filters import Condition, matching_rows
+from pocketquery.sdk.index.hits import Hit, Hits
 from pocketquery.sdk.index.segments import Snapshot
 from pocketquery.sdk.index.vectors import (
     Vectors,
@@ -35,7 +36,6 @@ from pocketquery.sdk.validation import check_count, check_text
 
 __all__ = [
     "CheckedQuery",
-    "Hit",
     "Mode",
     "QueryEncoder",
     "Ranking",
@@ -61,24 +61,6 @@ CANDIDATES = 100  # of each ranking; the scores either lacks are computed for th
 _DENSE_WEIGHT = 0.5
 _FILTER_SAMPLE_ROWS = 4096  # rows
 _SHARE = 0.15  # of the rows; asking about more by their numbers takes as long as about all
-
-
-@dataclass(frozen=True)
-class Hit:
-    """A document found.
-
-    Attributes:
-        id: the document's.
-        score: the higher the better: the cosine (dense), BM25 (lexical), or the fused score in
-            0..1 (hybrid). Comparable within one search only, except for the cosine.
-        text: the document's.
-        metadata: the document's.
-    """
-
-    id: str
-    score: float
-    text: str
-    metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
 @runtime_checkable
@@ -309,7 +291,7 @@ def _best_of(
     return best_of_blocks(in_blocks(scores), most, above=0)
 
 
-def hits_of(connection: sqlite3.Connection, ranking: Ranking) -> list[Hit]:
+def hits_of(connection: sqlite3.Connection, ranking: Ranking) -> Hits:
     """The documents of ranked rows, with their scores."""
     rows, scores = ranking
     documents = documents_of_rows(connection, rows.tolist())
@@ -319,7 +301,7 @@ def hits_of(connection: sqlite3.Connection, ranking: Ranking) -> list[Hit]:
             "expected all. Copy the index anew or build it again"
         )
     ranked = [documents[row] for row in rows.tolist()]
-    return [
+    return Hits(
         Hit(one.id, score, one.text, one.metadata)
         for one, score in zip(ranked, scores.tolist(), strict=True)
-    ]
+    )
