@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable
 
-.PHONY: demo docs dist test test-slow test-research test-all test-device test-js check format lint types bench bench-check reference clean
+.PHONY: demo docs dist test test-slow test-packages test-research test-all test-device test-js check format lint types bench bench-check reference clean
 
 demo: .stamps/demo
 	$(BIN)/pocketquery demo --output demo
@@ -21,13 +21,17 @@ test: .stamps/dev
 test-slow: .stamps/dev
 	$(PYTEST) -m "slow and not very_slow and not research" $(OPTIONS)
 
+# Those of packages/, the fast and the slow.
+test-packages: .stamps/dev
+	$(PYTEST) packages -m "not very_slow" $(OPTIONS)
+
 # The tests of research/, which users do not run.
 test-research: .stamps/dev
 	$(PYTEST) research/tests -m "research and not slow and not very_slow"
 
 # Every test there is: hours. CI does not run this.
 test-all: .stamps/dev
-	$(PYTEST) tests packages/pocketquery-attestation/tests research/tests -m ""
+	$(PYTEST) tests packages research/tests -m ""
 
 # The base install alone, with any Python that has wheels of what it needs: index, search, encode, verify, slice
 # and doctor, which import nothing of the packages above the SDK, and the tutorial, block by block.
@@ -63,8 +67,8 @@ test-js:
 check: .stamps/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy -p pocketquery -p pocketquery_research -p pocketquery_attestation
-	$(BIN)/mypy tests examples benchmarks packages/pocketquery-attestation/tests
+	$(BIN)/mypy -p pocketquery -p pocketquery_research -p pocketquery_gateway -p pocketquery_attestation
+	$(BIN)/mypy tests examples benchmarks packages/conftest.py packages/*/tests
 	$(BIN)/mypy research/tests research/claims research/studies research/examples
 	$(PYTEST)
 
@@ -108,7 +112,8 @@ bench-check: .stamps/dev
 	@touch $@
 
 .stamps/dev: .stamps/venv pyproject.toml constraints.txt
-	$(INSTALL) ".[dev]" --editable ./research --editable ./packages/pocketquery-attestation
+	$(INSTALL) ".[dev]" --editable ./research \
+		--editable ./packages/pocketquery-gateway --editable ./packages/pocketquery-attestation
 	@touch $@
 
 clean:

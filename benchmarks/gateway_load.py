@@ -49,8 +49,8 @@ from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer
 from pocketquery.server.federation.cohorts.cohort_sum import CohortSum
 from pocketquery.server.federation.rounds.settings import RoundSettings
 from pocketquery.server.federation.rounds.state import FederationState
-from pocketquery.server.gateway.control_client import Control
-from pocketquery.server.gateway.journal import JOURNAL, GatewayJournal
+from pocketquery_gateway.control_client import Control
+from pocketquery_gateway.journal import JOURNAL, GatewayJournal
 
 MUST_REACH = 1000.0
 MOST_P99 = 0.25
@@ -65,7 +65,7 @@ ROOT = Path(__file__).resolve().parents[1]
 DEFAULT = ROOT / "sdk" / "default"
 SERVE = (
     "import argparse, sys\n"
-    "from pocketquery.server.gateway.command import gateway\n"
+    "from pocketquery_gateway.command import gateway\n"
     "parser = argparse.ArgumentParser()\n"
     "gateway(parser.add_subparsers())\n"
     "options = parser.parse_args(['gateway', '--config', sys.argv[1]])\n"

@@ -54,8 +54,8 @@ from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.rounds.state import FederationState
 from pocketquery.server.federation.simulation.local_grid import Client, LocalGrid
 from pocketquery.server.federation.simulation.simulation import Simulation, open_simulation
-from pocketquery.server.gateway.journal import JOURNAL as GATEWAY_JOURNAL
-from pocketquery.server.gateway.journal import GatewayJournal
+from pocketquery_gateway.journal import JOURNAL as GATEWAY_JOURNAL
+from pocketquery_gateway.journal import GatewayJournal
 
 DEVICES = 100_000
 CLIENTS = 1_000

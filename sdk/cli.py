@@ -19,7 +19,7 @@ from importlib.metadata import EntryPoint, entry_points, version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from pocketquery.sdk.commands import IN_RESEARCH, SUMMARIES
+from pocketquery.sdk.commands import IN_PACKAGES, SUMMARIES
 from pocketquery.sdk.errors import (
     InvalidInputError,
     MissingExtraError,
@@ -58,7 +58,6 @@ _EXTRAS = {
     "pocketquery.client.private": ("client", "cryptography"),
     "pocketquery.server": ("server", "torch"),
     "pocketquery.server.corpus.shards": ("shards", "pyarrow"),
-    "pocketquery.server.gateway": ("gateway", "starlette"),
     "pocketquery.server.federation.privacy_command": ("privacy", "dp_accounting"),
     "pocketquery.distill": ("server", "torch"),
     "pocketquery.export": ("export", "onnx"),
@@ -139,8 +138,10 @@ def _check_command(arguments: Sequence[str], commands: dict[str, EntryPoint]) ->
     """Raise for a first word that is no command, with the one that was probably meant."""
     if not arguments or arguments[0].startswith("-") or arguments[0] in commands:
         return
-    if arguments[0] in IN_RESEARCH:
-        raise InvalidInputError.in_research(f'the command "{arguments[0]}" is')
+    if arguments[0] in IN_PACKAGES:
+        raise InvalidInputError.in_package(
+            f'the command "{arguments[0]}" is', IN_PACKAGES[arguments[0]]
+        )
     near = nearest(arguments[0], commands)
     meant = f'; did you mean "{near}"?' if near else f"; there are {', '.join(commands)}."
     raise InvalidInputError(f'there is no command "{arguments[0]}"{meant} See pocketquery --help')

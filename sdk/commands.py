@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pocketquery.sdk.encoder import Encoder
 
 __all__ = [
-    "IN_RESEARCH",
+    "IN_PACKAGES",
     "SUMMARIES",
     "Parsed",
     "Subparsers",
@@ -69,8 +69,8 @@ SUMMARIES = {
     "demo": "The whole journey on a real corpus, in minutes.",
 }
 """Sub-command -> its line in the list of all of them, in the order of that list."""
-IN_RESEARCH = frozenset({"augment"})
-"""Those of them that the package pocketquery-research adds where it is installed."""
+IN_PACKAGES = {"augment": "research", "gateway": "packages/pocketquery-gateway"}
+"""Those of them that a package of its own adds where it is installed -> its folder."""
 _SNIPPET = 160  # characters
 
 

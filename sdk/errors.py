@@ -73,10 +73,11 @@ class InvalidInputError(PocketQueryError, ValueError):
     """An argument (text, vector, filter, option) that cannot be used."""
 
     @classmethod
-    def in_research(cls, subject: str) -> InvalidInputError:
-        """The error for ``subject`` (say 'the command "augment" is'), which research/ has."""
+    def in_package(cls, subject: str, folder: str = "research") -> InvalidInputError:
+        """The error for ``subject`` (say 'the command "augment" is'), which the package in
+        ``folder`` of the checkout has."""
         return cls(
-            f"{subject} in research/, which is not installed; run pip install -e ./research in a "
+            f"{subject} in {folder}/, which is not installed; run pip install -e ./{folder} in a "
             "checkout of pocketquery"
         )
 

@@ -215,11 +215,12 @@ def printed(module: str, *args: object, timeout: float = 250) -> list[str]:
     Args:
         timeout: seconds, which only a hang reaches.
     """
+    paths = {"PYTHONPATH": os.pathsep.join(sys.path)}  # a package's tests add theirs
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
             [sys.executable, "-m", module, *map(str, args)],
             cwd=ROOT,
-            env={**os.environ, "OMP_NUM_THREADS": "1", "TMPDIR": folder},
+            env={**os.environ, **paths, "OMP_NUM_THREADS": "1", "TMPDIR": folder},
             capture_output=True,
             text=True,
             timeout=timeout,

@@ -14,7 +14,7 @@ sys.path.insert(0, str(DEPLOYMENT))
 
 from processes import Processes  # noqa: E402
 
-from pocketquery.server.gateway.control_client import Control  # noqa: E402
+from pocketquery_gateway.control_client import Control  # noqa: E402
 
 __all__ = ["app_of_gateways", "socket_of", "start", "start_gateway"]
 
@@ -30,7 +30,7 @@ def socket_of(output: Path, number: int) -> Path:
 def app_of_gateways(output: Path) -> Path:
     """The Flower app of the deployment example, with gateways in the place of devices."""
     text = (DEPLOYMENT / "flower_app" / "pyproject.toml").read_text(encoding="utf-8")
-    device, gateway = "pocketquery.client.app:app", "pocketquery.server.gateway.node:app"
+    device, gateway = "pocketquery.client.app:app", "pocketquery_gateway.node:app"
     assert text.count(device) == 1
     folder = output / "flower_app"
     folder.mkdir(exist_ok=True)
@@ -46,7 +46,7 @@ def start_gateway(
     given = {"folder": f"gateway-{number}", "listen": "127.0.0.1:0", "poll-seconds": 2, **settings}
     config.write_text("".join(f"{key} = {json.dumps(value)}\n" for key, value in given.items()))
     name = f"gateway-{number}"
-    start(processes, name, ("pocketquery.server.gateway.command", "gateway"), "--config", config)
+    start(processes, name, ("pocketquery_gateway.command", "gateway"), "--config", config)
     control = Control(socket_of(output, number), patience=0.0)
     processes.wait_for(control.is_healthy, name, 60.0)
     lines = processes.log(name).read_text().splitlines()

@@ -13,8 +13,8 @@ downloaded.
 
 Page and gateway speak http on loopback, which browsers take for secure; the page's origin is the
 only one that the gateway answers. The output folder gets pictures of the pages, browsers.json with
-what they said, keys, logs and server/ with the releases and report.html. Needs the extras gateway
-and server, Node, and Chromium; takes four minutes.
+what they said, keys, logs and server/ with the releases and report.html. Needs the extra server,
+packages/pocketquery-gateway, Node, and Chromium; takes four minutes.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ With ``--buffered`` no device waits for another: the server makes a step of the 
 come, from whichever release they began, and devices that are through begin anew meanwhile.
 
 The output folder gets keys, logs and Flower's own folders, a folder of each device and of each
-gateway, and server/ with the releases and report.html. Needs the extras client, gateway and server;
-takes two minutes.
+gateway, and server/ with the releases and report.html. Needs the extra server and
+packages/pocketquery-gateway; takes two minutes.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ def _load(point: EntryPoint, **settings: Any) -> Augmenter:
 
 
 def _refuse(name: str, **_: Any) -> NoReturn:
-    raise InvalidInputError.in_research(f'the augmenter "{name}" is')
+    raise InvalidInputError.in_package(f'the augmenter "{name}" is')
 
 
 CATALOGUE: Mapping[str, Maker] = {

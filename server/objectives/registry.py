@@ -49,7 +49,7 @@ def objective_class(name: str) -> tuple[str, str]:
     if name in registered:
         return registered[name].module, registered[name].attr
     if name in _BASELINES:
-        raise InvalidInputError.in_research(f'the objective "{name}" is a baseline')
+        raise InvalidInputError.in_package(f'the objective "{name}" is a baseline')
     known = ", ".join((*OBJECTIVES, *sorted(registered)))
     raise InvalidInputError(f'unknown objective "{name}"; known are {known}')
 

@@ -23,14 +23,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from serve_gateway import serving
+from test_rounds import KEY, through
 
 from pocketquery.sdk.bundle.signature import public_key_of
 from pocketquery.server.federation.releases.registry import Registry
 from tests.examples.test_deployment import running
 from tests.examples.web_scripts import CHROMIUM, PLAYWRIGHT, ROOT, browser, built
 from tests.server.federation.small_federation import Files, opened, write_federation
-from tests.server.gateway.serve_gateway import serving
-from tests.server.gateway.test_rounds import KEY, through
 from tests.tiny_models import sentences
 
 FLEET = ROOT / "examples" / "fleet"

@@ -9,10 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.packaging.test_layout import ROOT, modules
+from tests.packaging.test_layout import FOLDERS, ROOT, modules
 from tests.sdk.tiny_bundle import write_tiny_bundle, write_tiny_index
-
-PACKAGES = ("sdk", "client", "server", "distill", "export")
 
 OPEN_ALL = """
 import sys
@@ -69,7 +67,7 @@ def test_what_is_left_open_is_closed_in_silence(program: str, folder: Path) -> N
     assert stderr_of(program, folder) == ""
 
 
-@pytest.mark.parametrize("package", PACKAGES)
+@pytest.mark.parametrize("package", FOLDERS)
 def test_nothing_of_ours_runs_while_modules_are_half_gone(package: str) -> None:
     for path in modules(package):
         tree = ast.parse(path.read_text(encoding="utf-8"))

@@ -22,6 +22,12 @@ ALLOWED = {
     "distill": {"distill", "server", "client", "sdk"},
     "export": {"export", "distill", "server", "client", "sdk"},
 }
+# Those of packages/, whose modules stand beside the namespace, and what each may import of ours.
+BESIDE = {
+    "pocketquery-attestation": {"pocketquery_attestation", "pocketquery_gateway", "sdk"},
+    "pocketquery-gateway": {"pocketquery_gateway", "server", "client", "sdk"},
+}
+FOLDERS = (*ALLOWED, *(f"packages/{name}/{name.replace('-', '_')}" for name in BESIDE))
 # What the device has. cryptography comes with the extra "sign", shtab with "completion", and both
 # only inside functions.
 DEVICE = {"numpy", "onnxruntime", "sentencepiece", "simsimd"}
@@ -42,7 +48,6 @@ SERVER_ORDER = (
 SERVER_APART = {
     "private": {"private", "pages"},
     "federation": {"federation", "private", "pages", "corpus", "evaluation"},
-    "gateway": {"gateway", "federation", "private"},
 }
 
 BUILT = {"node_modules", "dist", ".test"}  # by npm
@@ -55,6 +60,13 @@ OVERFULL: dict[str, int] = {}
 def modules(package: str) -> list[Path]:
     found = sorted((ROOT / package).rglob("*.py"))
     return [path for path in found if ROOT / "sdk" / "js" not in path.parents]  # npm's package
+
+
+def module_name(path: Path) -> str:
+    """What ``path``, a module or a package's ``__init__.py``, is imported as."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    name = ".".join(parts[2:] if parts[0] == "packages" else ("pocketquery", *parts))
+    return name.removesuffix(".__init__")
 
 
 def imports(tree: ast.AST) -> Iterator[str]:
@@ -100,7 +112,7 @@ def test_the_package_list_is_what_lies_on_the_disk() -> None:
 
 
 def test_no_folder_with_code_lacks_an_init() -> None:
-    for package in ALLOWED:
+    for package in FOLDERS:
         for module in modules(package):
             assert (module.parent / "__init__.py").is_file(), module
 
@@ -124,6 +136,18 @@ def test_imports_point_one_way(package: str) -> None:
                 assert rest.split(".")[0] in ALLOWED[package], f"{module} imports {name}"
 
 
+@pytest.mark.parametrize("project", sorted(BESIDE))
+def test_packages_import_what_they_require(project: str) -> None:
+    """And nothing imports them, but what requires them."""
+    for module in modules(f"packages/{project}/{project.replace('-', '_')}"):
+        for name in imports(parsed(module)):
+            assert not name.startswith("."), f"{module}: relative import {name}"
+            top, _, rest = name.partition(".")
+            if top.startswith("pocketquery"):
+                own = rest.split(".")[0] if top == "pocketquery" else top
+                assert own in BESIDE[project], f"{module} imports {name}"
+
+
 def test_the_folders_of_the_server_import_one_way() -> None:
     for module in modules("server"):
         folder = module.relative_to(ROOT / "server").parts[0]
@@ -141,15 +165,15 @@ def test_the_folders_of_the_server_import_one_way() -> None:
 def imports_of_siblings() -> dict[Path, dict[str, set[str]]]:
     """For each folder, what its sub-folders import of each other; its own files do not count."""
     found: dict[Path, dict[str, set[str]]] = {}
-    for module in (module for package in ALLOWED for module in modules(package)):
-        own = module.relative_to(ROOT).parts
+    for module in (module for package in FOLDERS for module in modules(package)):
+        own = [*module_name(module.parent / "_").split(".")[:-1], module.stem]
         for name in imports(parsed(module)):
-            top, *parts = name.split(".")
+            parts = name.split(".")
             pairs = enumerate(zip(own, parts, strict=False))
             level = next((at for at, (one, other) in pairs if one != other), None)
-            if top != "pocketquery" or level is None:
+            if not level:
                 continue
-            folder, here, there = ROOT.joinpath(*own[:level]), own[level], parts[level]
+            folder, here, there = module.parents[len(own) - level - 1], own[level], parts[level]
             if (folder / here).is_dir() and (folder / there).is_dir():
                 found.setdefault(folder, {}).setdefault(here, set()).add(there)
     return found
@@ -172,7 +196,7 @@ def test_no_file_of_the_sdk_is_long() -> None:
 
 def test_no_folder_is_overfull() -> None:
     counts: dict[str, int] = {}
-    for package in ALLOWED:
+    for package in FOLDERS:
         for file in (ROOT / package).rglob("*"):
             if file.suffix in (".py", ".ts", ".js") and not BUILT.intersection(file.parts):
                 folder = file.parent.relative_to(ROOT).as_posix()
@@ -199,7 +223,7 @@ def test_imports_are_found_wherever_they_hide() -> None:
     assert set(at_import_time(tree)) == {"a.b"}
 
 
-@pytest.mark.parametrize("init", sorted(p for package in ALLOWED for p in modules(package)))
+@pytest.mark.parametrize("init", sorted(p for package in FOLDERS for p in modules(package)))
 def test_every_module_names_what_it_offers(init: Path) -> None:
     if init.name == "__main__.py" or (init.name == "__init__.py" and not parsed(init).body[1:]):
         return  # nothing is offered
@@ -212,9 +236,7 @@ def test_every_module_names_what_it_offers(init: Path) -> None:
 @pytest.mark.parametrize(
     "package",
     sorted(
-        "pocketquery." + ".".join(init.parent.relative_to(ROOT).parts)
-        for package in ALLOWED
-        for init in (ROOT / package).rglob("__init__.py")
+        module_name(init) for folder in FOLDERS for init in (ROOT / folder).rglob("__init__.py")
     ),
 )
 def test_every_name_a_package_lists_can_be_imported(package: str) -> None:

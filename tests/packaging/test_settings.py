@@ -6,7 +6,6 @@ import argparse
 import importlib
 import math
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,18 +19,16 @@ from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.settings.declaration import Settings, declared, from_json
 from pocketquery.server.corpus.mining.lcs_pairs import LcsConfig
 from pocketquery.server.pretraining.config import PretrainingConfig
-
-ROOT = Path(__file__).parents[2]
+from tests.packaging.test_layout import FOLDERS, module_name, modules
 
 
 def settings_classes() -> list[type[Settings]]:
     """Every class of settings in the packages."""
     classes: dict[str, type[Settings]] = {}
-    for package in ("sdk", "client", "server", "distill", "export"):
-        for file in sorted((ROOT / package).rglob("*.py")):
+    for folder in FOLDERS:
+        for file in modules(folder):
             if "(Settings)" in file.read_text(encoding="utf-8"):
-                name = ".".join(file.relative_to(ROOT).with_suffix("").parts)
-                module = importlib.import_module(f"pocketquery.{name}")
+                module = importlib.import_module(module_name(file))
                 for one in vars(module).values():
                     if isinstance(one, type) and issubclass(one, Settings) and one is not Settings:
                         classes[f"{one.__module__}.{one.__name__}"] = one

@@ -36,7 +36,7 @@ def test_every_module_and_data_file_is_in_it_and_nothing_else(wheel: zipfile.Zip
         for package in PACKAGES
         for path in (ROOT / package).rglob("*")
         if path.suffix == ".py"
-        or path.name in ("py.typed", "openapi.json", "report.html")
+        or path.name in ("py.typed", "report.html")
         or path.parent.name in ("data", "default")
         if ROOT / "sdk" / "js" not in path.parents
     }
@@ -92,18 +92,36 @@ def test_the_version_is_written_once_and_javascript_has_the_same(wheel: zipfile.
             assert f'"{version}"' not in path.read_text("utf-8"), path
 
 
-def test_the_attestation_package_brings_its_plug_ins(tmp_path: Path) -> None:
-    name = "pocketquery-attestation"
+@pytest.mark.parametrize(
+    ("name", "group", "points"),
+    [
+        ("pocketquery-attestation", "attestation", {"app-attest", "play-integrity"}),
+        ("pocketquery-gateway", "commands", {"gateway"}),
+    ],
+)
+def test_a_package_brings_its_modules_and_plug_ins(
+    tmp_path: Path, name: str, group: str, points: set[str]
+) -> None:
+    """All that lies in its folder, and the same version as the rest."""
     shutil.copytree(
         ROOT / "packages" / name, tmp_path / name, ignore=shutil.ignore_patterns("*.egg-info")
     )
     wheel = zipfile.ZipFile(wheel_of(tmp_path / name, tmp_path))
     packed = {path for path in wheel.namelist() if ".dist-info/" not in path}
-    modules = ("__init__.py", "app_attest.py", "cbor.py", "play_integrity.py", "py.typed")
-    assert packed == {f"pocketquery_attestation/{module}" for module in modules}
-    points = ConfigParser(delimiters=("=",))
-    points.read_string(read(wheel, "entry_points.txt").decode())
-    assert set(points["pocketquery.attestation"]) == {"app-attest", "play-integrity"}
+    files = (tmp_path / name / name.replace("-", "_")).rglob("*.*")
+    assert packed == {
+        file.relative_to(tmp_path / name).as_posix()
+        for file in files
+        if file.suffix in (".py", ".typed", ".json")
+    }
+    assert f"{name.replace('-', '_')}/py.typed" in packed
+    written = ConfigParser(delimiters=("=",))
+    written.read_string(read(wheel, "entry_points.txt").decode())
+    assert set(written[f"pocketquery.{group}"]) == points
+    for target in written[f"pocketquery.{group}"].values():
+        assert target.split(":")[0].replace(".", "/") + ".py" in packed
+    ours = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
+    assert metadata(wheel)["Version"] == ours
 
 
 @pytest.mark.slow

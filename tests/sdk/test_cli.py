@@ -22,7 +22,7 @@ from pocketquery.sdk.bundle.manifest import Space
 from pocketquery.sdk.bundle.safetensors import serialize
 from pocketquery.sdk.bundle.signature import key_id
 from pocketquery.sdk.bundle.writing import pack_files
-from pocketquery.sdk.commands import IN_RESEARCH, SUMMARIES
+from pocketquery.sdk.commands import IN_PACKAGES, SUMMARIES
 from tests.sdk.tiny_bundle import (
     PRIVATE,
     SPACE_ID,
@@ -56,10 +56,10 @@ def run(
 def test_help_lists_every_command_with_examples() -> None:
     result = run(["--help"])
     assert result.returncode == 0
-    for command in SUMMARIES.keys() - IN_RESEARCH:
+    for command in SUMMARIES.keys() - IN_PACKAGES.keys():
         assert re.search(rf"^    {command}\b", result.stdout, re.MULTILINE), command
     ours = distribution("pocketquery").entry_points.select(group="pocketquery.commands")
-    assert {point.name for point in ours} == set(SUMMARIES) - IN_RESEARCH
+    assert {point.name for point in ours} == SUMMARIES.keys() - IN_PACKAGES.keys()
     assert "examples:" in result.stdout
 
 
@@ -386,10 +386,10 @@ def test_without_the_extras_help_still_works() -> None:
         [sys.executable, "-c", UNINSTALLED, "--help"], capture_output=True, text=True
     )
     assert result.returncode == 0, result.stderr
-    for command in SUMMARIES.keys() - IN_RESEARCH:
+    for command in SUMMARIES.keys() - IN_PACKAGES.keys():
         assert re.search(rf"^    {command}\b", result.stdout, re.MULTILINE), command
     ours = distribution("pocketquery").entry_points.select(group="pocketquery.commands")
-    assert {point.name for point in ours} == set(SUMMARIES) - IN_RESEARCH
+    assert {point.name for point in ours} == SUMMARIES.keys() - IN_PACKAGES.keys()
     listing = " ".join(result.stdout.split())
     assert re.search(r'distill Distil [^"]*needs: pip install "pocketquery\[server\]"', listing)
     assert re.search(r"encode Encode texts into vectors. search", listing)

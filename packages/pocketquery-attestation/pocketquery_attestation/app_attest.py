@@ -1,7 +1,7 @@
 """App Attest: checks that an iOS app and its key are genuine.
 
 The app makes a key (``DCAppAttestService.generateKey``), has Apple attest it with the 32 bytes of
-:func:`pocketquery.server.gateway.attestation.binding` as ``clientDataHash`` (``attestKey``), and
+:func:`pocketquery_gateway.attestation.binding` as ``clientDataHash`` (``attestKey``), and
 registers with
 
     {"challenge": "...", "attestation": {"keyId": "<as generateKey gives it>",
@@ -32,8 +32,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.server.gateway.attestation import AttestationError
 from pocketquery_attestation.cbor import read_cbor
+from pocketquery_gateway.attestation import AttestationError
 
 __all__ = ["AppAttest"]
 

@@ -1,7 +1,7 @@
 """Play Integrity: checks that an Android app and its device are genuine.
 
 The app asks for an integrity token with URL-safe base64 without padding of the 32 bytes of
-:func:`pocketquery.server.gateway.attestation.binding` as its ``requestHash`` (standard requests) or
+:func:`pocketquery_gateway.attestation.binding` as its ``requestHash`` (standard requests) or
 ``nonce`` (classic ones), and registers with
 
     {"challenge": "...", "attestation": {"token": "<the integrity token>"}}
@@ -22,7 +22,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.server.gateway.attestation import AttestationError, import_function
+from pocketquery_gateway.attestation import AttestationError, import_function
 
 __all__ = ["PlayIntegrity", "make_play_integrity"]
 

@@ -11,19 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from attestation.evidence import challenge_of, with_evidence
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from hypothesis import given
 from hypothesis import strategies as st
+from small_gateway import SmallDevice, opened
 
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.server.gateway.attestation import AttestationError
 from pocketquery_attestation.app_attest import AppAttest
 from pocketquery_attestation.cbor import read_cbor
-from tests.server.gateway.attestation.evidence import challenge_of, with_evidence
-from tests.server.gateway.small_gateway import SmallDevice, opened
+from pocketquery_gateway.attestation import AttestationError
 
 APP_ID = "A1B2C3D4E5.org.example.app"
 NOW = 1_800_000_000.0

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from attestation.evidence import challenge_of, with_evidence
+from small_gateway import SmallDevice, opened
 
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.server.gateway.attestation import AttestationError
 from pocketquery_attestation.play_integrity import PlayIntegrity
-from tests.server.gateway.attestation.evidence import challenge_of, with_evidence
-from tests.server.gateway.small_gateway import SmallDevice, opened
+from pocketquery_gateway.attestation import AttestationError
 
 PACKAGE = "org.example.app"
 CERTIFICATE = hashlib.sha256(b"the publisher's certificate").digest()

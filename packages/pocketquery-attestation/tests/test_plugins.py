@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.server.gateway.attestation import load_attestation
 from pocketquery_attestation import AppAttest, PlayIntegrity
+from pocketquery_gateway.attestation import load_attestation
 
 PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8"))
 PLUGINS: dict[str, str] = PROJECT["project"]["entry-points"]["pocketquery.attestation"]

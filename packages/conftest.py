@@ -1,0 +1,8 @@
+"""Settings and fixtures of the packages' tests: those of tests/."""
+
+from __future__ import annotations
+
+from tests.conftest import only_this_machine, shell
+from tests.server.conftest import federation
+
+__all__ = ["federation", "only_this_machine", "shell"]
