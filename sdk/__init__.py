@@ -44,7 +44,7 @@ if TYPE_CHECKING:
         UnsupportedVersionError,
         WriteError,
     )
-    from pocketquery.sdk.index.index import Document, Hit, Index, create_index, open_index
+    from pocketquery.sdk.index.index import Document, Hit, Hits, Index, create_index, open_index
     from pocketquery.sdk.indexing.building import IndexReport, build_index
     from pocketquery.sdk.loading import encode, encode_query, load
     from pocketquery.sdk.slices.deltas import apply_delta, make_delta
@@ -68,6 +68,7 @@ __all__ = [
     "Encoder",
     "Index",
     "Hit",
+    "Hits",
     "Document",
     "IndexReport",
     "VerificationReport",
@@ -91,7 +92,7 @@ __getattr__, __dir__ = lazy_names(
     {
         "loading": ("load", "encode", "encode_query"),
         "encoder": ("Encoder",),
-        "index.index": ("open_index", "create_index", "Index", "Hit", "Document"),
+        "index.index": ("open_index", "create_index", "Index", "Hit", "Hits", "Document"),
         "text_folders.text_folder": ("read_folder",),
         "indexing.building": ("build_index", "IndexReport"),
         "slices.slicing": ("slice_index", "slice_index_by"),

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from _thread import allocate_lock  # threading's own, without a millisecond for the rest of it
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypedDict, Unpack
 
 import numpy as np
@@ -66,7 +66,10 @@ class EncodeOptions(TypedDict, total=False):
 
 
 class Encoder:
-    """A loaded query encoder; made by :func:`pocketquery.sdk.load`. Safe to use from threads."""
+    """A loaded query encoder; made by :func:`pocketquery.sdk.load`. Safe to use from threads.
+
+    It can be copied and pickled, whole: another process or machine needs no file of the bundle.
+    """
 
     def __init__(
         self,
@@ -172,8 +175,12 @@ class Encoder:
     def __repr__(self) -> str:
         return (
             f"Encoder(name={self.name!r}, version={self.version!r}, dimension={self.dimension}, "
-            f"space_id={self.space_id!r})"
+            f"max_length={self.max_length}, space_id={self.space_id!r})"
         )
+
+    def __reduce__(self) -> tuple[Callable[..., Encoder], tuple[object, ...]]:
+        values = self._tokenizer, self._serving, self._own_adapter, self._public_key
+        return _encoder_again, (self._manifest.to_json(), *values)
 
     def swap_adapter(self, adapter: AdapterSource | None, *, public_key: Key | None = None) -> None:
         """Encode with another adapter from now on; what is being encoded ends with the old one.
@@ -314,6 +321,16 @@ class Encoder:
         if truncate_dim is None:
             return self.dimension
         return check_count(truncate_dim, "truncate_dim", most=self.dimension)
+
+
+def _encoder_again(
+    manifest: bytes,
+    tokenizer: Tokenizer,
+    serving: _Serving,
+    own_adapter: Tensors,
+    public_key: bytes | None,
+) -> Encoder:
+    return Encoder(Manifest.from_json(manifest), tokenizer, serving, own_adapter, public_key)
 
 
 def _resolved(adapter: AdapterSource, manifest: Manifest, public_key: Key | None) -> _Adapter:

@@ -12,7 +12,8 @@ Decisions, all measured:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -96,6 +97,19 @@ class Graph:
             num_threads=self._num_threads,
             source=self._source,
         )
+
+    def __reduce__(self) -> tuple[Callable[[], Graph], tuple[()]]:
+        """A copy, or one in another process, with the model's own bytes: no file is needed."""
+        make = partial(
+            Graph,
+            self._model if isinstance(self._model, bytes) else bytes(self._model.view()),
+            adapter=self.adapter,
+            dimension=self._dimension,
+            max_length=self._max_length,
+            num_threads=self._num_threads,
+            source=self._source,
+        )
+        return make, ()
 
     def embed(self, ids: list[int]) -> NDArray[np.float32]:
         """The vector of one text.

@@ -11,6 +11,7 @@ from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.installed import BUNDLE_VARIABLE, DEFAULT, KEY_VARIABLE
 from pocketquery.sdk.encoder import AdapterSource, Encoder
 from pocketquery.sdk.errors import ArtifactNotFoundError, InvalidInputError, SignatureError
+from pocketquery.sdk.lazy import log
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,7 +22,15 @@ if TYPE_CHECKING:
     from pocketquery.sdk.bundle.signature import Key
     from pocketquery.sdk.encoder import EncodeOptions
 
-__all__ = ["load", "encode", "encode_query", "BUNDLE_VARIABLE", "KEY_VARIABLE", "key_named"]
+__all__ = [
+    "load",
+    "encode",
+    "encode_query",
+    "BUNDLE_VARIABLE",
+    "KEY_VARIABLE",
+    "default_encoder",
+    "key_named",
+]
 
 
 class _Loaded:
@@ -74,6 +83,7 @@ def load(
         bundle, num_threads=num_threads, verify_hashes=verify_hashes, adapter=adapter
     )
     _loaded.last = encoder
+    log("debug", "loaded the encoder %s %s from %s", encoder.name, encoder.version, path)
     return encoder
 
 
@@ -88,14 +98,14 @@ def encode(sentences: str | Sequence[str], **options: Unpack[EncodeOptions]) -> 
         ArtifactNotFoundError: the bundle that is named is not there.
         SignatureError: a key is named and the signature is absent or not made by it.
     """
-    return _encoder().encode(sentences, **options)
+    return default_encoder().encode(sentences, **options)
 
 
 def encode_query(
     sentences: str | Sequence[str], **options: Unpack[EncodeOptions]
 ) -> NDArray[np.float32]:
     """As :func:`encode`, with the prompt "query" where the bundle has one."""
-    return _encoder().encode_query(sentences, **options)
+    return default_encoder().encode_query(sentences, **options)
 
 
 def key_named() -> str | None:
@@ -113,7 +123,8 @@ def key_named() -> str | None:
     return key
 
 
-def _encoder() -> Encoder:
+def default_encoder() -> Encoder:
+    """The encoder of :func:`encode`. Errors as there."""
     path, key = os.environ.get(BUNDLE_VARIABLE), key_named()
     if not path and _loaded.last is not None:
         return _checked(_loaded.last, key)

@@ -18,7 +18,7 @@ import numpy as np
 from pocketquery.sdk.arrays import NDArray
 from pocketquery.sdk.bundle.manifest import SIGNATURE_FILE
 from pocketquery.sdk.bundle.signature import Key, public_key_of
-from pocketquery.sdk.errors import ArtifactError, InvalidInputError
+from pocketquery.sdk.errors import ArtifactError, InvalidInputError, SpaceMismatchError
 from pocketquery.sdk.files import checked_path, make_folder, real_path, write_atomic
 from pocketquery.sdk.folders import (
     check_replaceable,
@@ -33,12 +33,14 @@ from pocketquery.sdk.index.database import Database, get_meta, held, set_meta
 from pocketquery.sdk.index.delta_manifest import DELTA_FILE
 from pocketquery.sdk.index.documents import (
     Document,
+    as_documents,
     check_document,
     has_document,
     stream_documents,
 )
 from pocketquery.sdk.index.folder import check_contents, seal, space_record
 from pocketquery.sdk.index.info import DATABASE, INDEX_FOLDER
+from pocketquery.sdk.index.search import QueryEncoder, check_encoder, encode_documents
 from pocketquery.sdk.index.segments import (
     SCHEMA,
     append_segments,
@@ -49,10 +51,11 @@ from pocketquery.sdk.index.segments import (
 )
 from pocketquery.sdk.index.vector_file import MOST_DIMENSIONS, Codes, quantize
 from pocketquery.sdk.index.vectors import unit_rows
+from pocketquery.sdk.lazy import log
 from pocketquery.sdk.plain_files import check_own_file, is_closed
 from pocketquery.sdk.validation import check, check_text, whole
 
-__all__ = ["COMMITTED_TOGETHER", "IndexBuilder", "as_list", "check_rows", "create_index"]
+__all__ = ["COMMITTED_TOGETHER", "IndexBuilder", "check_rows", "create_index"]
 
 COMMITTED_TOGETHER = 512
 """Documents that a build adds at a time: what a kill can cost. Whatever is built so of the same
@@ -64,8 +67,9 @@ _DIGEST = "encoder.sha256"  # beside a build that may be resumed
 def create_index(
     path: Path | str,
     *,
-    space_id: str,
-    dimension: int,
+    encoder: QueryEncoder | None = None,
+    space_id: str | None = None,
+    dimension: int | None = None,
     resume: bool = False,
     encoded_by: str = "",
     encoder_digest: str = "",
@@ -74,13 +78,20 @@ def create_index(
 ) -> IndexBuilder:
     """Begin to build an index; :meth:`IndexBuilder.close` publishes it at ``path``. ::
 
+        with create_index("index") as builder:
+            builder.add(["The train leaves at seven.", "Green tea: 80 degrees."])
+
+    With vectors from elsewhere::
+
         with create_index("index", space_id=teacher.space_id, dimension=384) as builder:
             builder.add(documents, vectors)
 
     Args:
         path: the folder to be; an index that is there is replaced at the end.
-        space_id: the space of the vectors.
-        dimension: of the vectors.
+        encoder: makes the vectors of documents that come without. None: the one that ``sdk.encode``
+            uses, unless space and dimension are given.
+        space_id: the space of the vectors; the encoder's, where it is not given.
+        dimension: of the vectors; likewise.
         resume: keep what a build that was killed, or failed, had committed, and keep it again if
             this one fails; :meth:`IndexBuilder.stored` tells what is there.
         encoded_by: what makes the vectors, where it is not the encoder that the space is named
@@ -93,11 +104,32 @@ def create_index(
             that is; else as the umask says.
 
     Raises:
-        InvalidInputError: the key is none; a dimension below 1, an empty space id, or ``path`` is
-            a file, or a folder that holds something else than an index.
+        InvalidInputError: the key is none; a dimension below 1, an empty space id, one of both
+            without the other or an encoder; ``encoder`` is none; or ``path`` is a file, or a folder
+            that holds something else than an index.
+        SpaceMismatchError: the encoder is of another space than ``space_id``.
         ArtifactError: another process is building the same index; the disk is full.
     """
     path = checked_path(path, "the index").absolute()  # the working folder may change
+    if encoder is None and space_id is None and dimension is None:
+        from pocketquery.sdk.loading import default_encoder  # an encoder's package
+
+        encoder = default_encoder()
+    if encoder is not None:
+        check_encoder(encoder)
+        if space_id not in (None, encoder.space_id):
+            raise SpaceMismatchError.between(
+                "the index to be", str(space_id), "the encoder", encoder.space_id
+            )
+        space_id = encoder.space_id
+        if dimension is None:
+            dimension = getattr(encoder, "dimension", None)
+        if isinstance(version := getattr(encoder, "version", None), str):
+            encoded_by = encoded_by or f"{getattr(encoder, 'name', 'encoder')} {version}"
+    if dimension is None or space_id is None:
+        raise InvalidInputError(
+            "space_id and dimension go together; give both, or an encoder alone, or none of them"
+        )
     check("dimension", dimension, whole(1, MOST_DIMENSIONS))
     if not check_text(space_id, "the space id"):
         raise InvalidInputError("the space id is empty, expected that of the encoder's space")
@@ -112,7 +144,8 @@ def create_index(
         space_id,
         dimension,
         resume=resume,
-        encoder=(encoded_by, encoder_digest),
+        encoder=encoder,
+        encoded_by=(encoded_by, encoder_digest),
         signing_key=signing_key,
         private=private,
     )
@@ -131,13 +164,15 @@ class IndexBuilder:
         dimension: int,
         *,
         resume: bool,
-        encoder: tuple[str, str],
+        encoder: QueryEncoder | None,
+        encoded_by: tuple[str, str],
         signing_key: Key | None = None,
         private: bool = False,
     ) -> None:
         self.path = path
         self.space_id = space_id
         self.dimension = dimension
+        self._encoder = encoder
         self._keep = resume
         self._signing_key = signing_key
         real = real_path(path)
@@ -147,7 +182,7 @@ class IndexBuilder:
         self._published = False
         try:
             recover_folder(path)  # now that no other build is between its two renames
-            self._database = _begin(self._folder, space_id, dimension, resume, encoder)
+            self._database = _begin(self._folder, space_id, dimension, resume, encoded_by)
         except BaseException:
             release_folder(self._lock)
             raise
@@ -157,14 +192,26 @@ class IndexBuilder:
         with self._database.reading() as connection:
             return row_count(connection)
 
-    def add(self, documents: Iterable[Document], vectors: NDArray[Any]) -> None:
-        """Add documents with their vectors, float (n, dimension), and commit.
+    def add(self, documents: Iterable[Any], vectors: NDArray[Any] | None = None) -> None:
+        """Add documents, and commit. ::
+
+            builder.add(["a text", "another"])  # their ids are "0" and "1"
+            builder.add([("tea", "Green tea: 80 degrees.")])
+            builder.add([{"id": "oslo", "title": "Trains", "text": "At seven.", "year": 2024}])
+
+        Args:
+            documents: texts, pairs of id and text, mappings, or :class:`Document` objects. Further
+                values of a mapping are its metadata. What comes without an id is numbered.
+            vectors: float (n, dimension), where they are made already; else the encoder makes them.
 
         Raises:
-            InvalidInputError: an id that came before, a document or vector that cannot be used.
+            InvalidInputError: an id that came before, a document or vector that cannot be used; no
+                vectors, and the index was begun without an encoder.
         """
-        checked, rows = check_rows(documents, vectors, self.dimension)
-        self.add_rows(checked, quantize(rows))
+        listed = as_documents(documents, len(self))
+        if vectors is None:
+            vectors = encode_documents(listed, self._encoder)
+        self.add_rows(listed, quantize(check_rows(listed, vectors, self.dimension)))
 
     def add_rows(self, documents: Sequence[Document], codes: Codes) -> None:
         """Add checked documents with their vectors as another index stores them, and commit.
@@ -225,6 +272,7 @@ class IndexBuilder:
             with held(self.path / DATABASE):
                 publish_folder(self._folder, self.path)
             self._published = True
+            log("info", "published the index %s", self.path)
         finally:
             self.abandon()
 
@@ -252,30 +300,16 @@ class IndexBuilder:
             self.abandon()
 
 
-def as_list(documents: Iterable[Document]) -> list[Document]:
-    """Whatever gives documents, as a list.
-
-    Raises:
-        InvalidInputError: it gives nothing, or is a text.
-    """
-    if not isinstance(documents, Iterable) or isinstance(documents, str):
-        raise InvalidInputError(
-            f"documents is a {type(documents).__name__}, expected a list of documents"
-        )
-    return list(documents)
-
-
 def check_rows(
-    documents: Iterable[Document], vectors: NDArray[Any], dimension: int
-) -> tuple[list[Document], NDArray[np.float32]]:
-    """Documents that can be stored and their vectors at length 1, float32 (n, dimension).
+    documents: Sequence[Document], vectors: NDArray[Any], dimension: int
+) -> NDArray[np.float32]:
+    """The vectors of documents that can be stored, at length 1, float32 (n, dimension).
 
     Raises:
         InvalidInputError: another number of vectors, or the first document or vector that is bad.
     """
-    checked = as_list(documents)
     seen: set[str] = set()
-    for position, document in enumerate(checked):
+    for position, document in enumerate(documents):
         check_document(document, f"documents[{position}]")
         if document.id in seen:
             raise InvalidInputError(
@@ -283,10 +317,10 @@ def check_rows(
             )
         seen.add(document.id)
     empty = np.zeros((0, dimension), np.float32)
-    rows = unit_rows(vectors, dimension, "vectors") if checked or np.size(vectors) else empty
-    if len(checked) != len(rows):
-        raise InvalidInputError(f"{len(checked)} documents came with {len(rows)} vectors")
-    return checked, rows
+    rows = unit_rows(vectors, dimension, "vectors") if documents or np.size(vectors) else empty
+    if len(documents) != len(rows):
+        raise InvalidInputError(f"{len(documents)} documents came with {len(rows)} vectors")
+    return rows
 
 
 def _begin(

@@ -21,6 +21,7 @@ from pocketquery.sdk.validation import check_text
 __all__ = [
     "DOCUMENT_TABLES",
     "Document",
+    "as_documents",
     "content",
     "check_document",
     "check_tables",
@@ -76,6 +77,61 @@ def content(document: Document) -> str:
     """The text that is encoded and searched: the title, where there is one, and the text."""
     title = document.metadata.get("title")
     return f"{title} {document.text}".strip() if isinstance(title, str) else document.text.strip()
+
+
+def as_documents(given: object, first_number: int) -> list[Document]:
+    """What a user passes as documents: each a Document, a text, a pair of id and text, or a mapping
+    with ``text`` and perhaps ``id`` (or ``_id``); its further values, or those of its ``metadata``,
+    are the metadata.
+
+    Args:
+        given: any iterable of them, of one kind or mixed.
+        first_number: what comes without an id has its number as one, counted from here.
+
+    Raises:
+        InvalidInputError: one text, a mapping of texts, or something that is none of these.
+    """
+    if isinstance(given, (str, Document)):
+        kind = "text" if isinstance(given, str) else "document"
+        raise InvalidInputError(f"documents is one {kind}, expected a list: add([{kind}])")
+    if isinstance(given, Mapping):
+        raise InvalidInputError(
+            "documents is a mapping, expected a list; for texts by id: add(documents.items()), for "
+            "one document: add([document])"
+        )
+    if not isinstance(given, Iterable):
+        raise InvalidInputError(
+            f"documents is a {type(given).__name__}, expected a list of texts, of (id, text) pairs,"
+            " of mappings or of Documents"
+        )
+    return [
+        one if isinstance(one, Document) else _as_document(one, position, first_number)
+        for position, one in enumerate(given)
+    ]
+
+
+def _as_document(given: object, position: int, first_number: int) -> Document:
+    number = str(first_number + position)
+    if isinstance(given, str):
+        return Document(number, given)
+    if isinstance(given, (tuple, list)) and len(given) == 2:
+        return Document(*given)
+    if isinstance(given, Mapping):
+        values = dict(given)
+        if "text" not in values:
+            raise InvalidInputError(
+                f"documents[{position}] has no text, but {', '.join(map(str, values)) or 'nothing'}"
+                '; expected {"text": ...}, perhaps with "id", "title" and further metadata'
+            )
+        text, metadata = values.pop("text"), values.pop("metadata", {})
+        identifier = values.pop("id", values.pop("_id", number))
+        if isinstance(metadata, Mapping):
+            metadata = {**values, **metadata}
+        return Document(identifier, text, metadata)
+    raise InvalidInputError(
+        f"documents[{position}] is a {type(given).__name__}, expected a text, a pair (id, text), a "
+        "mapping with text, or a Document"
+    )
 
 
 def check_document(document: Document, where: str = "the document") -> None:

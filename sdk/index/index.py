@@ -28,10 +28,11 @@ from pocketquery.sdk.errors import (
 from pocketquery.sdk.files import checked_path
 from pocketquery.sdk.folders import TWO_RENAMES, present_folder
 from pocketquery.sdk.index.analysis import Analyzer
-from pocketquery.sdk.index.builder import as_list, check_rows, create_index
+from pocketquery.sdk.index.builder import check_rows, create_index
 from pocketquery.sdk.index.database import Connection, Database, get_meta
 from pocketquery.sdk.index.documents import (
     Document,
+    as_documents,
     delete_documents,
     find_document,
     stream_documents,
@@ -52,6 +53,7 @@ from pocketquery.sdk.index.search import (
     Mode,
     QueryEncoder,
     Selection,
+    check_encoder,
     check_query,
     encode_documents,
     hits_of,
@@ -65,11 +67,13 @@ from pocketquery.sdk.index.segments import (
     generation_of,
     load_snapshot,
     next_generation,
+    row_count,
     stray_files,
 )
 from pocketquery.sdk.index.signature import check_claim, check_signed
 from pocketquery.sdk.index.stored_vectors import StoredVectors
 from pocketquery.sdk.index.vector_file import quantize
+from pocketquery.sdk.lazy import log
 from pocketquery.sdk.sqlite_file import identity
 from pocketquery.sdk.validation import check_text
 
@@ -147,10 +151,8 @@ class Index:
         info = read_info(self.path)
         self.space_id = info.space_id
         self.dimension = info.dimension
-        if encoder is not None and not isinstance(encoder, QueryEncoder):
-            raise InvalidInputError(
-                f"encoder is a {type(encoder).__name__}, expected an encoder: sdk.load(bundle)"
-            )
+        if encoder is not None:
+            check_encoder(encoder)
         if encoder is not None and encoder.space_id != info.space_id:
             raise SpaceMismatchError.between(
                 f"the index {path}", info.space_id, "the encoder", encoder.space_id
@@ -167,6 +169,7 @@ class Index:
             info = read_info(self.path)
             check_claim(self.path, info)
             check_sizes(self.path, info, connection)
+            log("debug", "opened the index %s, generation %d", self.path, info.generation)
 
     def __len__(self) -> int:
         """Documents that can be found."""
@@ -174,7 +177,12 @@ class Index:
             return len(self._current(connection))
 
     def __repr__(self) -> str:
-        return f"Index({str(self.path)!r}, {self.dimension} dimensions, space {self.space_id})"
+        count = "closed" if self._database.closed else f"{len(self):,} documents"
+        encoder = "" if self._encoder is None else f", encoder={self._encoder!r}"
+        return (
+            f"Index({str(self.path)!r}, {count}, {self.dimension} dimensions, "
+            f"space_id={self.space_id!r}{encoder})"
+        )
 
     def get(self, id: str) -> Document | None:
         """The document with this id, None where there is none."""
@@ -238,11 +246,12 @@ class Index:
             ranking = rank(connection, snapshot, self._analyzer, request, selection)
             return hits_of(connection, ranking)
 
-    def add(self, documents: Iterable[Document], vectors: NDArray[Any] | None = None) -> None:
+    def add(self, documents: Iterable[Any], vectors: NDArray[Any] | None = None) -> None:
         """Add documents with their vectors, all or none.
 
         Args:
-            documents: with ids that the index does not have.
+            documents: with ids that the index does not have; of any kind that
+                :meth:`IndexBuilder.add` takes.
             vectors: float (n, dimension), encoded by the index's document encoder; stored at
                 length 1. None: by the light encoder that the index was opened with, which finds
                 less and needs nothing else.
@@ -254,12 +263,14 @@ class Index:
             CorruptArtifactError: the files are not what was sealed; nothing is changed.
             ArtifactError: the disk is full, or a file is a link; the index is as it was.
         """
+        with self._database.reading() as connection:
+            rows_before = row_count(connection)
+        listed = as_documents(documents, rows_before)
         if vectors is None:
-            documents = as_list(documents)
-            vectors = encode_documents(documents, self._encoder)
-        checked, rows = check_rows(documents, vectors, self.dimension)
+            vectors = encode_documents(listed, self._encoder)
+        rows = check_rows(listed, vectors, self.dimension)
         with self._writing() as connection:
-            append_segments(connection, self.path, self._analyzer, checked, quantize(rows))
+            append_segments(connection, self.path, self._analyzer, listed, quantize(rows))
 
     def delete(self, ids: Iterable[str]) -> int:
         """Delete the documents with these ids; unknown ids are passed over.

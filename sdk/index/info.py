@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Mapping
@@ -20,6 +21,7 @@ from pocketquery.sdk.index.delta_manifest import DELTA_FILE
 from pocketquery.sdk.index.segments import is_vectors_name
 from pocketquery.sdk.index.vector_file import MOST_DIMENSIONS
 from pocketquery.sdk.plain_files import mode_for, plain_size
+from pocketquery.sdk.validation import nearest
 
 __all__ = [
     "DATABASE",
@@ -97,9 +99,7 @@ def read_info(folder: Path) -> IndexInfo:
             "pocketquery index"
         )
     if not folder.is_dir():
-        raise ArtifactNotFoundError(
-            f"there is no index at {folder}; build one with: pocketquery index"
-        )
+        raise ArtifactNotFoundError(f"there is no index at {folder}{_what_is_there(folder)}")
     if not path.exists() and not (folder / DATABASE).exists():
         raise ArtifactNotFoundError(
             f"{folder} is no index, it has no {INFO}; name an index's folder, or build one with: "
@@ -111,6 +111,17 @@ def read_info(folder: Path) -> IndexInfo:
             "anew or build it again"
         )
     return parse_info(path.read_bytes(), path)
+
+
+def _what_is_there(folder: Path) -> str:
+    """The most likely reason why an index is not where somebody looks for it, and what to do."""
+    if folder.with_name(f".{folder.name}.building").is_dir():
+        return ", but one is being built or was not finished; close its builder, or build it again"
+    with contextlib.suppress(OSError):  # what is above is no folder, or may not be read
+        others = [one.parent.name for one in folder.parent.glob(f"*/{INFO}")]
+        if near := nearest(folder.name, others):
+            return f"; did you mean {folder.with_name(near)}?"
+    return "; build one with: pocketquery index"
 
 
 def parse_info(data: bytes, path: Path) -> IndexInfo:

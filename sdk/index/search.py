@@ -40,6 +40,7 @@ __all__ = [
     "QueryEncoder",
     "Ranking",
     "Selection",
+    "check_encoder",
     "check_query",
     "encode_documents",
     "hits_of",
@@ -78,6 +79,16 @@ class DocumentEncoder(Protocol):
     """What adding documents without vectors needs of an encoder."""
 
     def encode_document(self, sentences: Sequence[str], /) -> Floats: ...
+
+
+def check_encoder(encoder: object) -> None:
+    """Raise InvalidInputError where ``encoder`` encodes no queries."""
+    if isinstance(encoder, QueryEncoder):
+        return
+    hint = f"sdk.load({encoder!r})" if isinstance(encoder, str) else "sdk.load(), called"
+    raise InvalidInputError(
+        f"encoder is a {type(encoder).__name__}, expected an encoder, as {hint} gives one"
+    )
 
 
 @dataclass(frozen=True)
@@ -153,14 +164,14 @@ def _unit(vector: object, dimension: int) -> Floats:
 def _encode(text: str, encoder: QueryEncoder | None) -> Floats:
     if encoder is None:
         raise InvalidInputError(
-            "a search by meaning for a text needs an encoder: open_index(path, "
-            'encoder=load(bundle)). Without one, pass a vector or use mode="lexical"'
+            "a search by meaning for a text needs an encoder: sdk.open_index(path, "
+            'encoder=sdk.load()). Without one, pass a vector or use mode="lexical"'
         )
     return encoder.encode_query(text)
 
 
 def encode_documents(documents: Sequence[Document], encoder: object) -> Floats:
-    """Vectors of documents by the encoder that an index was opened with, float32 (n, dimension).
+    """Vectors of documents by the encoder that an index has, float32 (n, dimension).
 
     Raises:
         InvalidInputError: it encodes none, or is None; or a document cannot be stored.
@@ -168,7 +179,7 @@ def encode_documents(documents: Sequence[Document], encoder: object) -> Floats:
     if not isinstance(encoder, DocumentEncoder):
         raise InvalidInputError(
             "documents came without vectors, and the index was opened without an encoder of "
-            "documents; pass vectors, or open_index(..., encoder=sdk.load())"
+            "documents; pass vectors, or encoder=sdk.load() to open_index or create_index"
         )
     for position, document in enumerate(documents):
         check_document(document, f"documents[{position}]")

@@ -18,7 +18,7 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 
 __all__ = [
     "BertNormalizer",
@@ -86,6 +86,11 @@ class BertNormalizer:
         self._lowercase = lowercase
         self._normalized = _TranslationTable(self._normalize_character)
         self._spaced = _TranslationTable(lambda c: _space_out(self._normalize_character(c)))
+
+    def __reduce__(self) -> tuple[Callable[[], BertNormalizer], tuple[()]]:
+        options = self._clean_text, self._handle_chinese_chars, self._strip_accents, self._lowercase
+        names = "clean_text", "handle_chinese_chars", "strip_accents", "lowercase"
+        return partial(BertNormalizer, **dict(zip(names, options, strict=True))), ()
 
     def normalize(self, text: str) -> str:
         """The normalised text."""

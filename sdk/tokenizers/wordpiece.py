@@ -59,6 +59,9 @@ class WordPieceTokenizer:
         self._remembered_words = remembered_words
         self._room_for_characters = remembered_words * _CHARACTERS_A_WORD
 
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_remembered": {}}  # other threads may add to it meanwhile
+
     # Of use to some texts only, and a cold start would feel them: made when first asked for.
 
     @cached_property

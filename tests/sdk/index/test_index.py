@@ -294,8 +294,7 @@ def test_reading_only_refuses_to_write(path: Path) -> None:
         ([Document("x", "y")], np.ones((1, 3)), "dimension"),
         ([Document("x", "y")] * 2, np.ones((2, DIMENSION)), "'x'"),
         ([Document("x", "\ud800")], np.ones((1, DIMENSION)), r"documents\[0\]"),
-        (["x"], np.ones((1, DIMENSION)), r"documents\[0\]"),
-        (Document("x", "y"), np.ones((1, DIMENSION)), "documents is a Document"),
+        ([7], np.ones((1, DIMENSION)), r"documents\[0\]"),
     ],
 )
 def test_bad_adds_say_what_is_wrong(
@@ -608,9 +607,7 @@ def test_an_index_takes_no_folder_of_anything_else(tmp_path: Path) -> None:
 def test_what_is_no_path_and_no_encoder_is_named(path: Path) -> None:
     with pytest.raises(InvalidInputError, match="the index is a NoneType, expected a path"):
         open_index(cast(Any, None))
-    with pytest.raises(
-        InvalidInputError, match=r"encoder is a str, expected an encoder: sdk\.load"
-    ):
+    with pytest.raises(InvalidInputError, match="encoder is a str, expected an encoder"):
         open_index(path, encoder=cast(Any, "default"))
 
 
