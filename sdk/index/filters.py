@@ -5,12 +5,15 @@
     {"lang": "en", "year": {"$gte": 2000}}              all of them
     {"tag": {"$in": ["news", "sport"]}}                 one of the values
     {"$or": [{"lang": "en"}, {"$not": {"year": 1999}}]}
+    {"path": {"$prefix": "garden/"}, "author.name": "Ada", "date": {"$gte": "2024-01-01"}}
 
-A field is a name at the top of the metadata, taken literally. Operators: ``$eq``, ``$ne``,
-``$in``, ``$nin``, ``$gt``, ``$gte``, ``$lt``, ``$lte``, ``$exists``; ``$and``, ``$or``, ``$not``.
-A list in the metadata matches where one of its values does. Values compare within their kind
-(numbers, texts by code point, booleans, null), so ``{"year": {"$gt": 2000}}`` does not match
-"2001". ``$ne``, ``$nin`` and ``$not`` are exact opposites, so they match where the field is absent;
+A field is a name at the top of the metadata. Where a document has no such name, dots lead into
+objects, and into each object of a list. Operators: ``$eq``, ``$ne``, ``$in``, ``$nin``, ``$all``,
+``$gt``, ``$gte``, ``$lt``, ``$lte``, ``$prefix``, ``$contains``, ``$exists``; ``$and``, ``$or``,
+``$not``. A list in the metadata matches where one of its values does. Values compare within their
+kind (numbers, texts, booleans, null), so ``{"year": {"$gt": 2000}}`` does not match "2001". Texts
+compare by code point, dates by time (:mod:`pocketquery.sdk.index.dates`); ``$contains`` ignores
+case. ``$ne``, ``$nin`` and ``$not`` are exact opposites, so they match where the field is absent;
 ``null`` equals null and absent alike.
 """
 
@@ -19,21 +22,32 @@ from __future__ import annotations
 import json
 import math
 import sqlite3
-from collections.abc import Mapping, Sequence
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from pocketquery.sdk.arrays import NDArray, Rows
 from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.fields import no_constant
+from pocketquery.sdk.index.dates import in_order, span
 from pocketquery.sdk.validation import check_text
 
-__all__ = ["Condition", "compile_filter", "matching_rows"]
+__all__ = [
+    "Condition",
+    "add_functions",
+    "compile_filter",
+    "fields_of",
+    "matching_rows",
+    "values_at",
+]
 
 _ORDER = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
 _LOGICAL_OPERATORS = ("$and", "$or", "$not")
-_OPERATORS = ("$eq", "$ne", "$in", "$nin", *_ORDER, "$exists")
-_FIELD = "EXISTS (SELECT 1 FROM json_each(documents.metadata) AS field WHERE field.key = ?"
+_OPERATORS = ("$eq", "$ne", "$in", "$nin", "$all", *_ORDER, "$prefix", "$contains", "$exists")
+_VALUES = "filter_values(documents.metadata, ?)"  # see add_functions
 _MOST_DEPTH = 10  # SQLite's parser has a stack of its own
 _MOST_PARTS = 300  # joined by one operator
 _MOST_CONDITIONS = 500  # in all: each is looked at for every document
@@ -90,6 +104,64 @@ def matching_rows(
     return matching
 
 
+def add_functions(connection: sqlite3.Connection) -> None:
+    """Give ``connection`` what conditions need beyond SQL: fields with dots or signs in their
+    names, dates, texts in any case."""
+    for name, count, function in (
+        ("filter_values", 2, _values_json),
+        ("filter_order", 3, _of_texts(in_order)),
+        ("filter_contains", 2, _of_texts(lambda text, folded: folded in _folded(text))),
+    ):
+        connection.create_function(name, count, function, deterministic=True)
+
+
+def values_at(metadata: Mapping[str, Any], field: str) -> list[Any] | None:
+    """What a filter compares ``field`` with: its value, or the items of a list; None: absent."""
+    if field in metadata:
+        values = [metadata[field]]
+    else:
+        values = [metadata]
+        for name in field.split(".") if "." in field else []:
+            inner = [item for one in values for item in (one if isinstance(one, list) else [one])]
+            values = [one[name] for one in inner if isinstance(one, Mapping) and name in one]
+        if not values or values[0] is metadata:
+            return None
+    return [item for one in values for item in (one if isinstance(one, list) else [one])]
+
+
+def fields_of(query: Mapping[str, object]) -> Iterator[str]:
+    """The fields that a filter, which was compiled before, asks for."""
+    for name, value in query.items():
+        if not name.startswith("$"):
+            yield name
+            continue
+        for part in [value] if isinstance(value, Mapping) else value:
+            yield from fields_of(part)
+
+
+def _values_json(metadata: str, field: str) -> str | None:
+    values = values_at(json.loads(metadata, parse_constant=no_constant), field)
+    return None if values is None else f"[{','.join(map(_item_json, values))}]"
+
+
+def _item_json(value: object) -> str:
+    if isinstance(value, (Mapping, list)):
+        return "{}"  # equals nothing
+    if value in (math.inf, -math.inf):  # 1e999 in a file from elsewhere
+        return f"{value}".replace("inf", "9e999")
+    return json.dumps(value)
+
+
+def _of_texts(holds: Callable[..., bool]) -> Callable[..., bool]:
+    """SQLite may ask before it has looked at the value's type."""
+    return lambda value, *others: isinstance(value, str) and holds(value, *others)
+
+
+def _folded(text: str) -> str:
+    """``text`` without what makes letters of one word differ: case, and how accents are coded."""
+    return unicodedata.normalize("NFC", text.upper())
+
+
 def _check_size(query: object) -> None:
     """Count before anything is made of it; what holds itself has no end and so too many values."""
     conditions = values = size = 0
@@ -105,6 +177,7 @@ def _check_size(query: object) -> None:
                 name in _LOGICAL_OPERATORS or isinstance(value, Mapping) for name, value in items
             ]
             conditions += max(len(parts) - sum(parts), not parts)
+            conditions += sum(len(v) for n, v in items if n == "$all" and isinstance(v, Sequence))
             waiting += [part for item in items for part in item]
         elif isinstance(one, Sequence) and not isinstance(one, (bytes, bytearray, memoryview)):
             values += len(one)
@@ -160,6 +233,11 @@ def _compare(field: str, operator: str, value: object) -> Condition:
         return _equal(field, value)
     if operator == "$in":
         return _member(field, _listed(operator, value))
+    if operator == "$all":
+        values = _listed(operator, value)
+        return _join("AND", [_compare(field, "$eq", one) for one in values], "1")
+    if operator in ("$prefix", "$contains"):
+        return _part_of_text(field, operator, value)
     if operator in ("$ne", "$nin"):
         return _compare(field, {"$ne": "$eq", "$nin": "$in"}[operator], value).negated()
     if operator in _ORDER:
@@ -167,7 +245,7 @@ def _compare(field: str, operator: str, value: object) -> Condition:
     if operator == "$exists":
         if not isinstance(value, bool):
             raise InvalidInputError(f"$exists takes true or false, found {_show(value)}")
-        exists = Condition(f"{_FIELD})", (field,))
+        exists = _exists(field)
         return exists if value else exists.negated()
     raise _unknown(operator, ", ".join(_OPERATORS))
 
@@ -191,8 +269,7 @@ def _is_plain(value: object) -> bool:
 
 def _equal(field: str, value: object) -> Condition:
     if value is None:
-        absent = Condition(f"{_FIELD})", (field,)).negated()
-        return _join("OR", [_any_value(field, "{type} = 'null'"), absent], "0")
+        return _join("OR", [_any_value(field, "{type} = 'null'"), _exists(field).negated()], "0")
     if isinstance(value, bool):
         return _any_value(field, f"{{type}} = '{'true' if value else 'false'}'")
     return _ordered(field, "$eq", value)
@@ -201,8 +278,30 @@ def _equal(field: str, value: object) -> Condition:
 def _ordered(field: str, operator: str, value: object) -> Condition:
     comparison = f"{_ORDER.get(operator, '=')} ?"
     if isinstance(value, str):
-        return _typed(field, _TEXT, comparison, check_text(value, f"the value of {operator}"))
+        check_text(value, f"the value of {operator}")
+        if operator in _ORDER and span(value):
+            text = f"{{type}} IN {_TEXT} AND filter_order({{value}}, '{operator}', ?)"
+            return _any_value(field, text, value)
+        return _typed(field, _TEXT, comparison, value)
     return _typed(field, _NUMBER, comparison, _number(operator, value))
+
+
+def _part_of_text(field: str, operator: str, value: object) -> Condition:
+    if not isinstance(value, str):
+        raise InvalidInputError(f"{operator} takes a text, found {_show(value)}")
+    check_text(value, f"the value of {operator}")
+    if operator == "$prefix":
+        condition = f"{{type}} IN {_TEXT} AND substr({{value}}, 1, ?) = ?"
+        return _any_value(field, condition, len(value), value)
+    condition = f"{{type}} IN {_TEXT} AND filter_contains({{value}}, ?)"
+    return _any_value(field, condition, _folded(value))
+
+
+def _exists(field: str) -> Condition:
+    path = _path(field)
+    if path is None:
+        return Condition(f"{_VALUES} IS NOT NULL", (field,))
+    return Condition(f"{_TYPE} <> 'absent'", (path,))
 
 
 def _typed(field: str, kind: str, comparison: str, value: str | float) -> Condition:
@@ -214,10 +313,7 @@ def _any_value(field: str, condition: str, *parameters: str | float) -> Conditio
     """``condition`` holds for the field's value, or for one of them where it is a list."""
     path = _path(field)
     if path is None:
-        of_field = condition.format(type="field.type", value="field.value")
-        cases = f"CASE field.type WHEN 'array' THEN {_listed_in('field.value', condition)}"
-        sql = f"{_FIELD} AND {cases} ELSE {of_field} END)"
-        return Condition(sql, (field, *parameters, *parameters))
+        return Condition(_listed_in(_VALUES, condition), (field, *parameters))
     listed = _listed_in("documents.metadata, ?", condition)
     of_field = condition.format(type=_TYPE, value="json_extract(documents.metadata, ?)")
     paths = (path,) * of_field.count("metadata, ?")
@@ -233,8 +329,9 @@ def _listed_in(source: str, condition: str) -> str:
 
 
 def _path(field: str) -> str | None:
-    """SQLite's path to ``field``; None where its releases differ on how to quote the name."""
-    if not field or any(character in '"\\' or character < " " for character in field):
+    """SQLite's path to ``field``; None for one with dots, which may be a name or lead into objects,
+    or where SQLite's releases differ on how to quote the name."""
+    if not field or any(character in '."\\' or character < " " for character in field):
         return None
     return f'$."{field}"'
 

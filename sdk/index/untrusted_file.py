@@ -21,6 +21,7 @@ from io import FileIO
 from pathlib import Path
 
 from pocketquery.sdk.errors import ArtifactNotFoundError, CorruptArtifactError
+from pocketquery.sdk.index.filters import add_functions
 from pocketquery.sdk.plain_files import check_own_file, has_one_name, plain_size
 from pocketquery.sdk.sqlite_file import SqliteKind, distrust_schema, error_code, identity
 
@@ -125,6 +126,7 @@ def connect(path: Path, kind: SqliteKind, *, writable: bool, new: bool = False) 
     connection.file, connection.place = file, place
     try:
         harden(connection)
+        add_functions(connection)
         connection.execute("PRAGMA secure_delete = ON")
         connection.execute("PRAGMA cache_spill = OFF")
         connection.execute(f"PRAGMA query_only = {not writable}")

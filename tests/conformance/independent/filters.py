@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import calendar
 import json
 import math
-from collections.abc import Mapping, Sequence
+import unicodedata
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tests.conformance.independent.artefacts import Refused, require
@@ -39,9 +42,11 @@ def check(condition: Any, depth: int = 0) -> None:
 
 
 def _check_test(operator: str, wanted: Any) -> None:
-    kinds = ("$eq", "$ne", "$in", "$nin", *_ORDER, "$exists")
+    kinds = ("$eq", "$ne", "$in", "$nin", "$all", *_ORDER, "$prefix", "$contains", "$exists")
     require(operator in kinds, "an unknown operator")
-    if operator in ("$in", "$nin"):
+    if operator in ("$prefix", "$contains"):
+        require(isinstance(wanted, str), "no text")
+    elif operator in ("$in", "$nin", "$all"):
         require(isinstance(wanted, list), "no list")
         for one in wanted:
             _check_value(one)
@@ -64,7 +69,24 @@ def _one(name: str, value: Any, metadata: Mapping[str, Any]) -> bool:
         held = [matches(part, metadata) for part in value]
         return all(held) if name == "$and" else any(held)
     tests = value.items() if isinstance(value, Mapping) else [("$eq", value)]
-    return all(_test(metadata.get(name, _ABSENT), operator, wanted) for operator, wanted in tests)
+    return all(_test(_found(metadata, name), operator, wanted) for operator, wanted in tests)
+
+
+def _found(metadata: Mapping[str, Any], name: str) -> Any:
+    if name in metadata or "." not in name:
+        return metadata.get(name, _ABSENT)
+    values = _inside(metadata, name.split("."))
+    if not values:
+        return _ABSENT
+    return [item for one in values for item in (one if isinstance(one, list) else [one])]
+
+
+def _inside(value: Any, names: list[str]) -> list[Any]:
+    if not names:
+        return [value]
+    items = value if isinstance(value, list) else [value]
+    inner = [one[names[0]] for one in items if isinstance(one, dict) and names[0] in one]
+    return [found for one in inner for found in _inside(one, names[1:])]
 
 
 def _test(found: Any, operator: str, wanted: Any) -> bool:
@@ -74,9 +96,11 @@ def _test(found: Any, operator: str, wanted: Any) -> bool:
         return bool((found is not _ABSENT) == wanted)
     if operator == "$in":
         return any(_test(found, "$eq", one) for one in wanted)
+    if operator == "$all":
+        return all(_test(found, "$eq", one) for one in wanted)
     if wanted is None and found is _ABSENT:
         return True
-    items: Sequence[Any] = found if isinstance(found, list) else [found]
+    items = found if isinstance(found, list) else [found]
     return any(_holds(item, operator, wanted) for item in items)
 
 
@@ -88,7 +112,18 @@ def _holds(found: Any, operator: str, wanted: Any) -> bool:
         return operator == "$eq" and found is wanted
     if kind == "number":
         found, wanted = _number(found), _number(wanted)
+    elif operator == "$prefix":
+        return bool(found.startswith(wanted))
+    elif operator == "$contains":
+        found, wanted = (unicodedata.normalize("NFC", one.upper()) for one in (found, wanted))
+        return wanted in found
     else:
+        own, bound = _times(found), _times(wanted)
+        if operator != "$eq" and own and bound and len(found + wanted) > 8:
+            found, wanted = own[0], bound[0] if operator in ("$gte", "$lt") else bound[1]
+            return bool(found >= wanted if operator in ("$gte", "$gt") else found < wanted)
+        if operator != "$eq" and bound and len(wanted) > 4:
+            return False
         found, wanted = found.encode(), wanted.encode()
     if operator == "$eq":
         return bool(found == wanted)
@@ -97,6 +132,27 @@ def _holds(found: Any, operator: str, wanted: Any) -> bool:
     if operator == "$gte":
         return bool(found >= wanted)
     return bool(found < wanted if operator == "$lt" else found <= wanted)
+
+
+def _times(text: str) -> tuple[datetime, datetime] | None:
+    """First and last moment of a date; the years 1 and 9999 are not asked for."""
+    for form in ("%Y", "%Y-%m", "%Y-%m-%d"):
+        if len(text) == {"%Y": 4, "%Y-%m": 7, "%Y-%m-%d": 10}[form] and text.isascii():
+            try:
+                day = datetime.strptime(text, form).replace(tzinfo=UTC)
+            except ValueError:
+                return None
+            month = 12 if form == "%Y" else day.month
+            last = day.day if "d" in form else calendar.monthrange(day.year, month)[1]
+            return day, day.replace(month=month, day=last) + timedelta(days=1)
+    if len(text) < 16 or text[10] not in "Tt " or text[13] != ":" or "," in text or ";" in text:
+        return None
+    try:
+        moment = datetime.fromisoformat(text.upper())
+    except ValueError:
+        return None
+    moment = moment.replace(tzinfo=moment.tzinfo or UTC)
+    return moment, moment + timedelta(microseconds=1)
 
 
 def _kind(value: Any) -> str:
