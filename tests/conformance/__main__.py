@@ -6,6 +6,7 @@ from tests.conformance import (
     graphs,
     lineage,
     refused,
+    results,
     search,
     secure,
     store,
@@ -27,6 +28,7 @@ for writer in (
     lineage,
     gateway,
     secure,
+    results,
     search,  # with the bundle that the first wrote
     deltas,  # of the indexes that the others wrote
     refused,  # changes what the others wrote

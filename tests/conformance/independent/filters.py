@@ -145,7 +145,9 @@ def _times(text: str) -> tuple[datetime, datetime] | None:
             month = 12 if form == "%Y" else day.month
             last = day.day if "d" in form else calendar.monthrange(day.year, month)[1]
             return day, day.replace(month=month, day=last) + timedelta(days=1)
-    if len(text) < 16 or text[10] not in "Tt " or text[13] != ":" or "," in text or ";" in text:
+    if len(text) < 16 or text[10] not in "Tt " or text[13] != ":" or "," in text:
+        return None
+    if text[11:13] == "24":  # which later releases of Python take
         return None
     try:
         moment = datetime.fromisoformat(text.upper())

@@ -4,18 +4,20 @@
  *     { lang: "en", year: { $gte: 2000 } }               all of them
  *     { tag: { $in: ["news", "sport"] } }                one of the values
  *     { $or: [{ lang: "en" }, { $not: { year: 1999 } }] }
+ *     { path: { $prefix: "garden/" }, "author.name": "Ada", date: { $gte: "2024-01-01" } }
  *
- * A field is a name at the top of the metadata. Operators: $eq, $ne, $in, $nin, $gt, $gte, $lt,
- * $lte, $exists; $and, $or, $not. A list in the metadata matches where one of its values does.
- * Values compare within their kind (numbers, texts by code point, booleans, null). $ne, $nin and
- * $not are exact opposites, so they match where the field is absent; null equals null and absent
- * alike.
+ * A field is a name at the top of the metadata. Where a document has no such name, dots lead into
+ * objects, and into each object of a list. Operators: $eq, $ne, $in, $nin, $all, $gt, $gte, $lt,
+ * $lte, $prefix, $contains, $exists; $and, $or, $not. A list in the metadata matches where one of
+ * its values does. Values compare within their kind (numbers, texts, booleans, null). Texts compare
+ * by code point, dates by time (dates.ts); $contains ignores case. $ne, $nin and $not are exact
+ * opposites, so they match where the field is absent; null equals null and absent alike.
  */
 import { InvalidInputError } from "../errors.js";
 import { kindOf, repr, show } from "../python_text.js";
 import { checkText } from "../texts.js";
 import { encodeUtf8 } from "../utf8.js";
-import { compareTexts } from "./analyzer.js";
+import { inOrder } from "./dates.js";
 import { isObject } from "./document.js";
 import { canonical, comparable, wholeNumber } from "./metadata.js";
 
@@ -40,13 +42,7 @@ const MOST_CONDITIONS = 500; // in all: each is looked at for every document
 const MOST_VALUES = 100_000; // of lists, in all
 const MOST_BYTES = 1 << 22; // of names and texts, in all, as UTF-8
 const JOINS = ["$and", "$or", "$not"];
-const OPERATORS = "$eq, $ne, $in, $nin, $gt, $gte, $lt, $lte, $exists";
-const ORDERS: Readonly<Record<string, (order: number) => boolean>> = {
-  $gt: (order) => order > 0,
-  $gte: (order) => order >= 0,
-  $lt: (order) => order < 0,
-  $lte: (order) => order <= 0,
-};
+const OPERATORS = "$eq, $ne, $in, $nin, $all, $gt, $gte, $lt, $lte, $prefix, $contains, $exists";
 
 /**
  * The condition that `filter` states; an empty one is true of every document.
@@ -73,6 +69,7 @@ function checkSize(filter: unknown): void {
       const items = Object.entries(one);
       const parts = items.filter(([name, value]) => JOINS.includes(name) || isObject(value));
       conditions += Math.max(items.length - parts.length, items.length ? 0 : 1);
+      for (const [name, value] of items) if (name === "$all" && Array.isArray(value)) conditions += value.length;
       for (const [name, value] of items) waiting.push(name, value);
     } else if (Array.isArray(one)) {
       if (values + one.length > MOST_VALUES) values += one.length;
@@ -116,7 +113,7 @@ class Compiler {
       return name === "$and" ? every(parts) : some(parts);
     }
     if (name.startsWith("$")) throw unknown(name, "$and, $or, $not or a field's name");
-    this.fields.add(checkText(name, "a filter's field"));
+    for (const field of columnsOf(checkText(name, "a filter's field"))) this.fields.add(field);
     if (!isObject(value)) return this.compare(name, "$eq", value);
     const operators = Object.entries(value);
     if (!operators.length) {
@@ -133,19 +130,17 @@ class Compiler {
     if (operator === "$ne") return negated(equal(field, value));
     if (operator === "$in") return member(field, listed(operator, value));
     if (operator === "$nin") return negated(member(field, listed("$in", value)));
-    const holds = Object.hasOwn(ORDERS, operator) ? ORDERS[operator] : undefined;
-    if (holds) {
+    if (operator === "$all") return every(listed(operator, value).map((one) => equal(field, one)));
+    if (operator === "$prefix" || operator === "$contains") return partOfText(field, operator, value);
+    if (/^\$[gl]te?$/.test(operator)) {
       const wanted = scalar(operator, value);
-      return anyValue(field, (found) => {
-        const order = compareValues(found, wanted);
-        return order !== undefined && holds(order);
-      });
+      return anyValue(field, (found) => isInOrder(found, operator, wanted));
     }
     if (operator === "$exists") {
       if (typeof value !== "boolean") {
         throw new InvalidInputError(`$exists takes true or false, found ${shown(value)}`);
       }
-      return (read) => (read(field) !== undefined) === value;
+      return (read) => (valuesAt(read, field) !== undefined) === value;
     }
     throw unknown(operator, OPERATORS);
   }
@@ -154,7 +149,7 @@ class Compiler {
 function equal(field: string, value: unknown): Test {
   if (value === null) {
     const isNull = anyValue(field, (found) => found === null);
-    return (read) => read(field) === undefined || isNull(read);
+    return (read) => valuesAt(read, field) === undefined || isNull(read);
   }
   const wanted = typeof value === "boolean" ? value : scalar("$eq", value);
   return anyValue(field, (found) => found === wanted);
@@ -174,23 +169,50 @@ function member(field: string, values: readonly unknown[]): Test {
     }
   }
   const among = anyValue(field, (found) => wanted.has(found));
-  return (read) => (orAbsent && read(field) === undefined) || among(read);
+  return (read) => (orAbsent && valuesAt(read, field) === undefined) || among(read);
+}
+
+function partOfText(field: string, operator: string, value: unknown): Test {
+  if (typeof value !== "string") throw new InvalidInputError(`${operator} takes a text, found ${shown(value)}`);
+  checkText(value, `the value of ${operator}`);
+  if (operator === "$prefix") return anyValue(field, (found) => typeof found === "string" && found.startsWith(value));
+  const wanted = folded(value);
+  return anyValue(field, (found) => typeof found === "string" && folded(found).includes(wanted));
+}
+
+/** `text` without what makes letters of one word differ: case, and how accents are coded. */
+function folded(text: string): string {
+  return text.toUpperCase().normalize("NFC");
 }
 
 function anyValue(field: string, holds: Holds): Test {
-  return (read) => {
-    const value = read(field);
-    return value !== undefined && comparable(value).some(holds);
-  };
+  return (read) => valuesAt(read, field)?.some(holds) ?? false;
 }
 
-/** The order of two texts or two numbers; undefined where they are of two kinds. */
-function compareValues(found: unknown, wanted: string | number | bigint): number | undefined {
-  if (typeof wanted === "string") {
-    return typeof found === "string" ? compareTexts(found, wanted) : undefined;
+/** The names at the top of the metadata in which `field` can be. */
+export function columnsOf(field: string): string[] {
+  return field.includes(".") ? [field, field.split(".")[0]!] : [field];
+}
+
+/** What a filter compares a field with: its value, or the items of a list; undefined where it is absent. */
+export function valuesAt(read: (field: string) => unknown, field: string): unknown[] | undefined {
+  const value = read(field);
+  if (value !== undefined || !field.includes(".")) return value === undefined ? value : comparable(value);
+  const [first = "", ...names] = field.split(".");
+  const top = read(first);
+  let values: unknown[] = top === undefined ? [] : [top];
+  for (const name of names) {
+    values = values.flat().flatMap((one) => (isObject(one) && Object.hasOwn(one, name) ? [one[name]] : []));
   }
-  if (typeof found !== "number" && typeof found !== "bigint") return undefined;
-  return found < wanted ? -1 : found > wanted ? 1 : 0;
+  return values.length ? values.flatMap(comparable) : undefined;
+}
+
+/** Whether two texts or two numbers are in that order; false where they are of two kinds. */
+function isInOrder(found: unknown, operator: string, wanted: string | number | bigint): boolean {
+  if (typeof wanted === "string") return typeof found === "string" && inOrder(found, operator, wanted);
+  if (typeof found !== "number" && typeof found !== "bigint") return false;
+  const order = found < wanted ? -1 : found > wanted ? 1 : 0;
+  return (operator.startsWith("$g") ? order > 0 : order < 0) || (order === 0 && operator.endsWith("e"));
 }
 
 /** `value` as it is compared: a text or a number. */

@@ -1,0 +1,110 @@
+"""Write conformance/results.json.gz: metadata, filters and the documents that meet them.
+
+Whole numbers beyond JavaScript's are written ``{"$bigint": "..."}``, what JSON lacks
+``{"$number": "Infinity"}``.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.index.builder import create_index
+from pocketquery.sdk.index.documents import Document
+from pocketquery.sdk.index.index import Index, open_index
+from tests.sdk.javascript_indexes import SAFE, plain
+
+__all__ = ["TARGET", "main", "records_index"]
+
+TARGET = Path(__file__).parents[2] / "conformance" / "results.json.gz"
+_TEXTS = [
+    *"garden/march.md garden/Märch.md garden pumps/README Garden GARDEN".split(),
+    "Straße", "STRASSE", "Ma\u0308rch", "ﬁle", "file", "2024", "2024-05", "2024-05-31",
+    "2024-05-31T10:00", "2024-05-31T10:00:00Z", "2024-05-31 12:00:00.5+02:00",
+    "2024-06-01T00:30+0200", "2024-05-31T23:59:59.999999-00:30", "2024-05-31T23:59:59.9999999",
+    "2024-02-30", "2024-05-31T24:00",
+    "20240531", "0001-01-01", "9999-12-30", "2024-5-31", "0000-01", "soon",
+]  # fmt: skip
+_FIELDS = ["path", "date", "author.name", "author", "a.b", "a.b.c", "a..b", ".", "tags", "lang"]
+_ORDERS = ("$gt", "$gte", "$lt", "$lte")
+
+
+def main() -> None:
+    """Write everything anew."""
+    draw = random.Random(42)
+    records = [_record(draw) for _ in range(150)]
+    with tempfile.TemporaryDirectory() as folder, records_index(records, Path(folder)) as index:
+        filters = [[one, matching(index, one)] for one in (_filter(draw) for _ in range(600))]
+    met = sum(1 for _, rows in filters if rows)
+    text = json.dumps(plain({"records": records, "filters": filters}), separators=(",", ":"))
+    TARGET.write_bytes(gzip.compress(text.encode(), mtime=0))
+    print(len(records), "records,", len(filters), "filters,", met, "with matches")
+
+
+def records_index(records: list[dict[str, Any]], folder: Path) -> Index:
+    """An index of documents with these metadata; their ids are their numbers."""
+    documents = [Document(str(number), "text", record) for number, record in enumerate(records)]
+    with create_index(folder / "index", space_id="space-of-tests", dimension=8) as builder:
+        builder.add(documents, np.ones((len(records), 8), np.float32))
+    return open_index(folder / "index")
+
+
+def matching(index: Index, query: Any) -> list[int] | None:
+    """The records that meet ``query``; None where it is no filter."""
+    try:
+        return sorted(int(hit.id) for hit in index.search(np.ones(8), 1000, filter=query))
+    except InvalidInputError:
+        return None
+
+
+def _record(draw: random.Random) -> dict[str, Any]:
+    record: dict[str, Any] = {}
+    for name in _FIELDS:
+        if draw.random() < 0.5:
+            record[name] = _value(draw, 2)
+    if draw.random() < 0.5:
+        record["a"] = {"b": _value(draw, 2), "": _value(draw, 1)}
+    return record
+
+
+def _value(draw: random.Random, depth: int) -> Any:
+    roll = draw.random()
+    if depth and roll < 0.15:
+        return [_value(draw, depth - 1) for _ in range(draw.randint(0, 3))]
+    if depth and roll < 0.4:
+        return {draw.choice(["name", "b", "c", ""]): _value(draw, depth - 1) for _ in range(2)}
+    return draw.choice(_TEXTS) if roll < 0.85 else draw.choice(SAFE)
+
+
+def _filter(draw: random.Random) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    for _ in range(draw.choice((1, 1, 1, 2))):
+        operator = draw.choice(
+            ["$prefix", "$contains", "$all", "$in", *_ORDERS, "$eq", "$exists", "$ne"]
+        )
+        text = draw.choice(_TEXTS)
+        value: Any = text
+        if operator == "$contains":
+            start = draw.randint(0, len(text) - 1)
+            value = draw.choice([str.lower, str.upper, str.title])(text[start : start + 4])
+        elif operator == "$prefix":
+            value = text[: draw.randint(0, 4)]
+        elif operator in ("$all", "$in"):
+            value = [draw.choice(_TEXTS) for _ in range(draw.randint(0, 2))]
+        elif operator == "$exists":
+            value = draw.random() < 0.5
+        elif draw.random() < 0.1:
+            value = draw.choice(SAFE)
+        made[draw.choice([*_FIELDS, "a.", "author.c", "path.name"])] = {operator: value}
+    return {"$not": made} if draw.random() < 0.2 else made
+
+
+if __name__ == "__main__":
+    main()
