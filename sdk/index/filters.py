@@ -134,9 +134,11 @@ def fields_of(query: Mapping[str, object]) -> Iterator[str]:
     for name, value in query.items():
         if not name.startswith("$"):
             yield name
-            continue
-        for part in [value] if isinstance(value, Mapping) else value:
-            yield from fields_of(part)
+        elif isinstance(value, Mapping):
+            yield from fields_of(value)
+        elif isinstance(value, Sequence):
+            for part in value:
+                yield from fields_of(part)
 
 
 def _values_json(metadata: str, field: str) -> str | None:
