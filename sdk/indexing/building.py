@@ -7,32 +7,55 @@ names the encoder's weights, equal documents have equal vectors.
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 
 from pocketquery.sdk.arrays import NDArray
 from pocketquery.sdk.bundle.signature import Key, key_id, public_key_of
+from pocketquery.sdk.encoder import Encoder
 from pocketquery.sdk.errors import CorpusError, InvalidInputError
 from pocketquery.sdk.index.builder import COMMITTED_TOGETHER, IndexBuilder, create_index
 from pocketquery.sdk.index.documents import Document, check_document, content, metadata_text
 from pocketquery.sdk.index.vectors import unit_rows
 from pocketquery.sdk.progress import Progress
 
-__all__ = ["IndexReport", "build_index", "build_index_of_rows", "encode_documents"]
+__all__ = [
+    "Done",
+    "Encode",
+    "Encoding",
+    "IndexReport",
+    "Vectors",
+    "build_index",
+    "build_index_of_rows",
+    "cores",
+    "encode_documents",
+]
 
 _Row: TypeAlias = tuple[Document, Any]  # and its vector, where there is one already
-_Done: TypeAlias = Callable[[int], object]  # called with how many more are encoded
+Encode: TypeAlias = Callable[[list[str]], NDArray[Any]]
+Done: TypeAlias = Callable[[int], object]
+"""Called with how many more are encoded."""
+Vectors: TypeAlias = Callable[[], NDArray[Any]]
+"""Gives vectors when it is called, and waits until they are there."""
 
 
-def _ignore(count: int) -> None:
-    """Where no progress is shown."""
+def _ignore(_: object) -> None:
+    """Where nobody asks."""
+
+
+def cores() -> int:
+    """The processor's cores that this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)  # Linux
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 @dataclass(frozen=True)
@@ -64,7 +87,7 @@ class IndexReport:
 
 def build_index(
     documents: Iterable[Document],
-    encode: Callable[[list[str]], NDArray[Any]],
+    encode: Encode,
     output: Path | str,
     *,
     space_id: str,
@@ -74,6 +97,7 @@ def build_index(
     encoded_by: str = "",
     encoder_digest: str = "",
     signing_key: Key | None = None,
+    threads: int | None = None,
 ) -> IndexReport:
     """Encode ``documents`` and build an index of them at ``output``. ::
 
@@ -98,6 +122,8 @@ def build_index(
         encoder_digest: as there.
         signing_key: an Ed25519 private key to sign the index with: 32 raw bytes, 64 hexadecimal
             digits or a PEM file.
+        threads: calls of ``encode`` at once. By default one for each core where it is a method of
+            an :class:`~pocketquery.sdk.Encoder`, else one, in this thread.
 
     Raises:
         CorpusError: no documents, or an id comes twice; names it. What was encoded is kept for the
@@ -109,29 +135,28 @@ def build_index(
     if batch_size < 1:
         raise InvalidInputError(f"batch_size is {batch_size}, expected at least 1")
     total = len(documents) if isinstance(documents, Sized) else None
-
-    def encoded(chunk: Sequence[Document], _: Sequence[object], done: _Done) -> NDArray[Any]:
-        return encode_documents(chunk, encode, batch_size, done)
-
-    return build_index_of_rows(
-        ((document, None) for document in documents),
-        encoded,
-        output,
-        total,
-        show_progress_bar=show_progress_bar,
-        space_id=space_id,
-        dimension=dimension,
-        encoded_by=encoded_by,
-        encoder_digest=encoder_digest,
-        signing_key=signing_key,
-    )
+    if threads is None:
+        threads = cores() if isinstance(getattr(encode, "__self__", None), Encoder) else 1
+    with Encoding(encode, batch_size, threads) as encoding:
+        return build_index_of_rows(
+            ((document, None) for document in documents),
+            lambda chunk, _, done: encoding.begin(chunk, done),
+            output,
+            total,
+            show_progress_bar=show_progress_bar,
+            space_id=space_id,
+            dimension=dimension,
+            encoded_by=encoded_by,
+            encoder_digest=encoder_digest,
+            signing_key=signing_key,
+        )
 
 
 def encode_documents(
     documents: Sequence[Document],
-    encode: Callable[[list[str]], NDArray[Any]],
+    encode: Encode,
     batch_size: int,
-    done: _Done = _ignore,
+    done: Done = _ignore,
 ) -> NDArray[Any]:
     """Vectors of ``documents``, (n, dimension), in their order.
 
@@ -145,25 +170,80 @@ def encode_documents(
         InvalidInputError: it gave another number of vectors, or one without a direction, for which
             no index has a place.
     """
-    texts = [content(document) for document in documents]
-    order = np.argsort([len(text) for text in texts], kind="stable")
-    parts = []
-    for start in range(0, len(texts), batch_size):
-        batch = [texts[position] for position in order[start : start + batch_size]]
-        vectors = np.asarray(encode(batch))
+    with Encoding(encode, batch_size) as encoding:
+        return encoding.begin(documents, done)()
+
+
+class Encoding:
+    """Encodes documents, in threads of its own where the encoder may be called by several at once.
+
+    Texts of like length are encoded together. While the vectors of some documents are made, the
+    caller can read and store others. Leaving waits for the batches under way, and drops the rest.
+
+    Args:
+        encode: texts to float (n, dimension).
+        batch_size: texts a call of it.
+        threads: calls of it at once; 1: in the caller's own thread.
+    """
+
+    def __init__(self, encode: Encode, batch_size: int, threads: int = 1) -> None:
+        self._encode = encode
+        self._batch_size = batch_size
+        self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
+
+    def begin(self, documents: Sequence[Document], done: Done = _ignore) -> Vectors:
+        """Begin to encode ``documents``; what is returned gives their vectors, when it is called.
+
+        Args:
+            documents: at least one.
+            done: called with their number after each batch, in the caller's thread.
+        """
+        texts = [content(document) for document in documents]
+        order = sorted(range(len(texts)), key=lambda position: -len(texts[position]))
+        batches = [
+            [texts[position] for position in order[start : start + self._batch_size]]
+            for start in range(0, len(texts), self._batch_size)
+        ]
+        parts = (
+            (self._encoded(batch) for batch in batches)
+            if self._pool is None
+            else _results([self._pool.submit(self._encoded, batch) for batch in batches])
+        )
+
+        def vectors() -> NDArray[Any]:
+            finished = []
+            for part in parts:
+                finished.append(part)
+                done(len(part))
+            return np.concatenate(finished)[np.argsort(order)]
+
+        return vectors
+
+    def _encoded(self, batch: list[str]) -> NDArray[Any]:
+        vectors = np.asarray(self._encode(batch))
         if len(vectors) != len(batch):
             raise InvalidInputError(
                 f"the encoder gave {len(vectors)} vectors for {len(batch)} texts"
             )
         unit_rows(vectors, vectors.shape[-1], "the encoder's vectors")
-        parts.append(vectors)
-        done(len(batch))
-    return np.concatenate(parts)[np.argsort(order)]
+        return vectors
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+
+def _results(futures: Sequence[Future[NDArray[Any]]]) -> Iterator[NDArray[Any]]:
+    for future in futures:
+        yield future.result()
 
 
 def build_index_of_rows(
     rows: Iterable[_Row],
-    vectors_of: Callable[[Sequence[Document], Sequence[Any], _Done], NDArray[Any]],
+    begin: Callable[[Sequence[Document], Sequence[Any], Done], Vectors],
     output: Path | str,
     total: int | None,
     *,
@@ -173,13 +253,16 @@ def build_index_of_rows(
     encoded_by: str,
     encoder_digest: str,
     signing_key: Key | None,
+    language: str | None = None,
+    finish: Callable[[IndexBuilder], object] = _ignore,
 ) -> IndexReport:
     """Build an index of documents, some of which may have a vector already.
 
     Args:
         rows: each document, and its vector or None.
-        vectors_of: the vectors of some documents, float (n, dimension), from these and the vectors
-            that came with them; it calls its last argument with the number that is done.
+        begin: begins to make the vectors of some documents, from these and the vectors that came
+            with them, and returns what gives them, float (n, dimension), when it is called; it
+            calls its last argument with the number that is done.
         output: as for :func:`build_index`, like the following; errors as there.
         total: how many rows come; None where nobody knows.
         show_progress_bar: likewise.
@@ -188,6 +271,8 @@ def build_index_of_rows(
         encoded_by: likewise.
         encoder_digest: likewise.
         signing_key: likewise.
+        language: of the texts.
+        finish: called with the complete index before it is published.
     """
     start = time.perf_counter()
     with create_index(
@@ -201,17 +286,24 @@ def build_index_of_rows(
     ) as builder:
         remaining, resumed = _resume(builder, iter(rows))
         bar = Progress(total, "index", "document", done=resumed) if show_progress_bar else None
-        done: _Done = bar.update if bar else _ignore
+        done: Done = bar.update if bar else _ignore
+        waiting: tuple[list[Document], Vectors] | None = None
         while chunk := list(islice(remaining, COMMITTED_TOGETHER)):
             documents = [document for document, _ in chunk]
-            _check(builder, documents)
-            builder.add(documents, vectors_of(documents, [vector for _, vector in chunk], done))
+            _check(builder, documents, waiting[0] if waiting else ())
+            vectors = begin(documents, [vector for _, vector in chunk], done)
+            if waiting:  # stored while the next ones are encoded
+                builder.add(waiting[0], waiting[1]())
+            waiting = documents, vectors
+        if waiting:
+            builder.add(waiting[0], waiting[1]())
         count = len(builder)
         if not count:  # an export that went wrong must not empty the index devices search
             raise CorpusError(
                 "there are no documents; expected at least one. For an index to be filled later "
                 "use pocketquery.sdk.create_index"
             )
+        finish(builder)
         if bar:
             bar.close()
     return IndexReport(
@@ -246,11 +338,13 @@ def _stored(document: Document) -> tuple[str, str, str]:
     return document.id, document.text, metadata_text(document)
 
 
-def _check(builder: IndexBuilder, documents: Sequence[Document]) -> None:
-    """Refuse a chunk before the work of encoding it."""
+def _check(
+    builder: IndexBuilder, documents: Sequence[Document], waiting: Sequence[Document]
+) -> None:
+    """Refuse a chunk before the work of encoding it; ``waiting`` is about to be stored."""
     for document in documents:
         check_document(document)
-    counts = Counter(document.id for document in documents)
+    counts = Counter(document.id for document in (*waiting, *documents))
     twice = [identifier for identifier, count in counts.items() if count > 1]
     for identifier in (*twice, *builder.known(counts)):
         raise CorpusError(

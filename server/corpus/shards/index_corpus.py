@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from itertools import chain
 from pathlib import Path
@@ -12,12 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from pocketquery.sdk.arrays import NDArray
 from pocketquery.sdk.bundle.signature import Key
 from pocketquery.sdk.errors import CorpusError, InvalidInputError
 from pocketquery.sdk.files import real_path
 from pocketquery.sdk.index.documents import Document
-from pocketquery.sdk.indexing.building import IndexReport, build_index, build_index_of_rows
+from pocketquery.sdk.indexing.building import (
+    Done,
+    IndexReport,
+    Vectors,
+    build_index,
+    build_index_of_rows,
+)
 from pocketquery.sdk.indexing.command import CorpusNotes
 from pocketquery.sdk.indexing.document_encoder import EncoderSource
 from pocketquery.sdk.indexing.options import chosen_encoder
@@ -93,11 +98,9 @@ def build_encoded_index(
     """
     encoded = EncodedCorpus.open(corpus)
 
-    def stored(
-        _: Sequence[Document], vectors: Sequence[Any], done: Callable[[int], object]
-    ) -> NDArray[Any]:
+    def stored(_: Sequence[Document], vectors: Sequence[Any], done: Done) -> Vectors:
         done(len(vectors))
-        return np.stack(vectors)
+        return lambda: np.stack(vectors)
 
     return build_index_of_rows(
         encoded.rows(shards),
