@@ -16,10 +16,11 @@ import sys
 import venv
 from pathlib import Path
 
-__all__ = ["device_python", "fastembed_python", "rivals_python"]
+__all__ = ["device_python", "fastembed_python", "pipelines_python", "rivals_python"]
 
 _ROOT = Path(__file__).resolve().parents[2]
 _REQUIREMENTS = Path(__file__).with_name("requirements.txt")
+_PIPELINES = _REQUIREMENTS.with_name("requirements-pipelines.txt")
 _CONSTRAINTS = _ROOT / "constraints.txt"
 
 
@@ -30,6 +31,11 @@ def rivals_python() -> Path:
         subprocess.CalledProcessError: pip failed; it has said why.
     """
     return _python("quality", ["--requirement", str(_REQUIREMENTS)], [_REQUIREMENTS])
+
+
+def pipelines_python() -> Path:
+    """The interpreter with the pipelines of search_pipelines.py. Raises as ``rivals_python``."""
+    return _python("pipelines", ["--requirement", str(_PIPELINES)], [_PIPELINES])
 
 
 def fastembed_python() -> Path:
@@ -62,5 +68,5 @@ def _python(name: str, install: list[str], made_of: list[Path]) -> Path:
 
 
 if __name__ == "__main__":
-    for made in (rivals_python, fastembed_python, device_python):
+    for made in (rivals_python, pipelines_python, fastembed_python, device_python):
         print(made())

@@ -1,0 +1,1 @@
+"""The parts of finding.py: what is asked, of which corpora, and what answers."""
