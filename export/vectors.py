@@ -16,7 +16,6 @@ from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
-from pocketquery.export.sync import in_batches
 from pocketquery.sdk.bundle.signature import Key
 from pocketquery.sdk.errors import InvalidInputError, MissingExtraError
 from pocketquery.sdk.files import sha256_file
@@ -137,14 +136,14 @@ def _write_parquet(source: IndexState, folder: Path) -> None:
     info = source.info
     table = VectorTable(info.space_id, info.dimension, texts=False, extra="vectors")
     with table.writer(folder / "vectors.parquet") as writer:
-        for _, documents, vectors in in_batches(source, source.placed(), _AT_A_TIME):
+        for _, documents, vectors in source.with_vectors(source.placed(), _AT_A_TIME):
             writer.write_batch(table.batch(documents, vectors))
 
 
 def _write_faiss(source: IndexState, folder: Path, faiss: ModuleType) -> None:
     flat = faiss.IndexFlatIP(source.info.dimension)
     with (folder / "documents.jsonl").open("w", encoding="utf-8") as lines:
-        for _, documents, vectors in in_batches(source, source.placed(), _AT_A_TIME):
+        for _, documents, vectors in source.with_vectors(source.placed(), _AT_A_TIME):
             flat.add(np.ascontiguousarray(vectors))
             for one in documents:
                 fields = {"id": one.id, "metadata": dict(one.metadata)}

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pocketquery.sdk.commands import print_json
 from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.plugins import load_plugin
 from pocketquery.sdk.settings.command_line import add_settings_command
 from pocketquery.sdk.settings.common import AsJson, IndexPublicKey
 from pocketquery.sdk.settings.declaration import Option, Settings, as_json
-
-if TYPE_CHECKING:
-    from pocketquery.export.qdrant import Datatype
-    from pocketquery.export.sync import SyncReport
-    from pocketquery.export.vectors import VectorsReport
 
 __all__ = ["vectors"]
 
@@ -26,9 +22,9 @@ examples:
   pocketquery vectors --index index --to service=search --table search.documents
   pocketquery vectors --index index --to https://qdrant.example.org:6333
 
-With --to the documents, texts included, are kept in step with a table of Postgres (pgvector; extra
-postgres), in one transaction, or with a collection of Qdrant (a URL of http or https; extra
-qdrant): what changed is written. A password belongs in PGPASSWORD or ~/.pgpass, a key of Qdrant in
+With --to (packages/pocketquery-stores) the documents, texts included, are kept in step with a table
+of Postgres (pgvector), in one transaction, or with a collection of Qdrant (a URL of http or https):
+what changed is written. A password belongs in PGPASSWORD or ~/.pgpass, a key of Qdrant in
 QDRANT_API_KEY.
 The space goes along: the query encoder that searches the index searches these. A query's vector
 that is sent to a server tells it about what the query's text would: see docs/how-to/servers.md.
@@ -75,7 +71,7 @@ def vectors(subparsers: Any) -> None:
 
 
 def _vectors(options: VectorsOptions) -> int:
-    report: SyncReport | VectorsReport
+    report: Any
     if options.to is None:
         from pocketquery.export.vectors import export_vectors
 
@@ -98,16 +94,18 @@ def _vectors(options: VectorsOptions) -> int:
     return 0
 
 
-def _synced(options: VectorsOptions, database: str) -> SyncReport:
-    table, key = options.table or "documents", options.index_public_key
-    kind = options.vector_type or "halfvec"
-    if database.startswith(("http://", "https://")):
-        from pocketquery.export.qdrant import sync_qdrant
-
-        datatype: Datatype = "float16" if kind == "halfvec" else "float32"
-        return sync_qdrant(
-            options.index, database, collection=table, datatype=datatype, public_key=key
-        )
-    from pocketquery.export.postgres import sync_postgres
-
-    return sync_postgres(options.index, database, table=table, vector_type=kind, public_key=key)
+def _synced(options: VectorsOptions, database: str) -> Any:
+    """What the store that the address names, Postgres where it is no URL, reports."""
+    scheme, is_url, _ = database.partition("://")
+    sync = load_plugin(
+        "pocketquery.vector_stores",
+        scheme if is_url else "postgresql",
+        "./packages/pocketquery-stores",
+    )
+    return sync(
+        options.index,
+        database,
+        table=options.table or "documents",
+        vector_type=options.vector_type or "halfvec",
+        public_key=options.index_public_key,
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.conftest import only_this_machine, shell
+from tests.export.conftest import encoder, index, queries
 from tests.server.conftest import federation
 
-__all__ = ["federation", "only_this_machine", "shell"]
+__all__ = ["encoder", "federation", "index", "only_this_machine", "queries", "shell"]

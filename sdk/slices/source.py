@@ -96,6 +96,14 @@ class IndexState:
         for start in range(0, len(rows), COMMITTED_TOGETHER):
             yield self.read(rows[start : start + COMMITTED_TOGETHER])
 
+    def with_vectors(
+        self, rows: Rows, at_a_time: int = 1024
+    ) -> Iterator[tuple[list[int], list[Document], Floats]]:
+        """These rows with their documents and vectors, float32, some at a time."""
+        for start in range(0, len(rows), at_a_time):
+            some = rows[start : start + at_a_time]
+            yield some.tolist(), self.read(some)[0], self.floats(some)
+
     def contents(self) -> Contents:
         """What it holds. Raises InvalidInputError where it has deleted documents."""
         sha256 = contents_sha256(self._connection, self.folder, self.info.dimension)

@@ -20,11 +20,11 @@ from pathlib import Path
 from pydoc_data.topics import topics
 
 import pytest
+from postgres_server import a_server
 
 from pocketquery import sdk
 from tests.examples.pages import ROOT, blocks, run
 from tests.examples.small_demo import small_demo
-from tests.export.postgres_server import a_server
 from tests.sdk.tiny_bundle import PRIVATE
 
 __all__ = ["PREPARATIONS", "run_page"]
@@ -186,7 +186,7 @@ def write_index(path: Path, documents: Iterable[sdk.Document]) -> None:
 @before("how-to/servers.md", "postgresql://")
 def start_postgres(desk: Desk) -> None:
     """The page's host is this one, where its user and its database are."""
-    psycopg = pytest.importorskip("psycopg", reason="needs psycopg (extra postgres)")
+    psycopg = pytest.importorskip("psycopg", reason="needs psycopg")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import sys
+from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +19,7 @@ from pocketquery.sdk.cli import main
 from pocketquery.sdk.errors import InvalidInputError, MissingExtraError
 from pocketquery.sdk.files import sha256_file
 from pocketquery.sdk.index.documents import metadata_text
+from pocketquery_stores.sync import SyncReport
 from tests.export.server_index import K, recall
 
 faiss = pytest.importorskip("faiss")
@@ -85,3 +89,23 @@ def test_the_shell_writes_and_replaces(
     assert main([*arguments, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["format"] == "parquet"
     assert {one.name for one in (tmp_path / "out").iterdir()} == {INFO, "vectors.parquet"}
+
+
+def test_a_store_is_found_by_the_scheme_of_its_address(
+    index: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    group = "pocketquery.vector_stores"
+    stores = EntryPoints([EntryPoint("kept", f"{__name__}:keep", group)])
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda **given: stores.select(**given))
+    command = ["vectors", "--index", str(index), "--table", "notes", "--to"]
+    assert main([*command, "kept://host/name"]) == 0
+    assert "notes: 3 documents (1 added, 2 changed, 0 removed)" in capsys.readouterr().out
+    for database in ("postgresql://host/name", "service=search", "other://host"):
+        assert main([*command, database]) == 2
+        assert 'pip install "./packages/pocketquery-stores"' in capsys.readouterr().err
+
+
+def keep(index: str, database: str, **options: Any) -> SyncReport:
+    assert database == "kept://host/name"
+    assert options == {"table": "notes", "vector_type": "halfvec", "public_key": None}
+    return SyncReport("notes", 3, 1, 2, 0, "space", 384)

@@ -97,6 +97,7 @@ def test_the_version_is_written_once_and_javascript_has_the_same(wheel: zipfile.
     [
         ("pocketquery-attestation", "attestation", {"app-attest", "play-integrity"}),
         ("pocketquery-gateway", "commands", {"gateway"}),
+        ("pocketquery-stores", "vector_stores", {"http", "https", "postgres", "postgresql"}),
     ],
 )
 def test_a_package_brings_its_modules_and_plug_ins(

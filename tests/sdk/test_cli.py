@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from pocketquery import sdk
+from pocketquery.sdk import cli
 from pocketquery.sdk.bundle.adapter import write_adapter
 from pocketquery.sdk.bundle.manifest import Space
 from pocketquery.sdk.bundle.safetensors import serialize
@@ -404,6 +405,18 @@ def test_without_its_extra_a_command_names_it() -> None:
     )
     assert result.returncode == 2
     assert "pocketquery[server]" in result.stderr
+
+
+@pytest.mark.parametrize("command", IN_PACKAGES)
+def test_a_command_whose_package_is_not_installed_says_which_to_install(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ours = distribution("pocketquery").entry_points
+    monkeypatch.setattr(cli, "entry_points", lambda group: ours.select(group=group))
+    assert cli.main([command]) == 2
+    problem = capsys.readouterr().err
+    assert problem.count("\n") == 1
+    assert f"pip install ./{IN_PACKAGES[command]} in a checkout" in problem
 
 
 ASCII = {"PYTHONIOENCODING": "ascii"}

@@ -18,7 +18,6 @@ import numpy as np
 import pytest
 
 from pocketquery import sdk
-from pocketquery.export.qdrant import point_id, sync_qdrant
 from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.cli import main
 from pocketquery.sdk.errors import (
@@ -29,9 +28,10 @@ from pocketquery.sdk.errors import (
 )
 from pocketquery.sdk.index.documents import Document, metadata_text
 from pocketquery.sdk.indexing.building import build_index
+from pocketquery_stores.qdrant import point_id, sync_qdrant
 from tests.export.server_index import K, recall
 
-qdrant_client = pytest.importorskip("qdrant_client", reason="needs qdrant-client (extra qdrant)")
+qdrant_client = pytest.importorskip("qdrant_client", reason="needs qdrant-client")
 
 
 @pytest.fixture
@@ -182,4 +182,4 @@ def test_a_server_that_is_not_there_and_an_extra_that_is_not_there(
     with pytest.raises(PocketQueryError) as caught:
         sync_qdrant(index, url)
     assert isinstance(caught.value, MissingExtraError)
-    assert "pocketquery[qdrant]" in str(caught.value)
+    assert 'pip install "./packages/pocketquery-stores[qdrant]"' in str(caught.value)

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from pocketquery.export.sync import SyncReport, document_digest, in_batches
 from pocketquery.sdk.arrays import Floats, Rows
 from pocketquery.sdk.bundle.signature import Key
 from pocketquery.sdk.errors import (
@@ -27,6 +26,7 @@ from pocketquery.sdk.errors import (
 )
 from pocketquery.sdk.index.documents import Document, metadata_text
 from pocketquery.sdk.slices.source import IndexState, read_source
+from pocketquery_stores.sync import FOLDER, SyncReport, document_digest
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -52,7 +52,7 @@ def sync_postgres(
     public_key: Key | None = None,
 ) -> SyncReport:
     """Make ``table`` hold the documents of ``index``: what is new or changed is written, what the
-    index has no more goes (extra "postgres").
+    index has no more goes (the package's extra "postgres").
 
     The table has the columns ``id`` (text, the key), ``text``, ``metadata`` (jsonb), ``vector`` and
     ``digest``; it is made where it is not there, as is the extension ``vector``. Columns that you
@@ -86,7 +86,7 @@ def sync_postgres(
     try:
         import psycopg
     except ImportError as error:  # or its libpq is missing
-        raise MissingExtraError.of("psycopg", "postgres") from error
+        raise MissingExtraError.of("psycopg", f"{FOLDER}[postgres]") from error
     with read_source(index, public_key) as source:
         if source.info.dimension > _MOST_DIMENSIONS:
             raise InvalidInputError(
@@ -249,7 +249,7 @@ class _Sync:
         return copying()
 
     def _batches(self, rows: Rows) -> Iterator[tuple[list[int], list[Document], Floats]]:
-        for some, documents, vectors in in_batches(self._source, rows):
+        for some, documents, vectors in self._source.with_vectors(rows):
             for document in documents:
                 metadata = metadata_text(document)
                 if "\0" in document.id + document.text or _ESCAPED_ZERO.search(metadata):

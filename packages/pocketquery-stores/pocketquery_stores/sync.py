@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pocketquery.sdk.arrays import Floats, Rows
 from pocketquery.sdk.index.documents import Document, metadata_text
-from pocketquery.sdk.slices.source import IndexState
 
-__all__ = ["SyncReport", "document_digest", "in_batches"]
+__all__ = ["FOLDER", "SyncReport", "document_digest"]
+
+FOLDER = "./packages/pocketquery-stores"
+"""What pip installs, in a checkout."""
 
 
 @dataclass(frozen=True)
@@ -33,16 +33,6 @@ class SyncReport:
     removed: int
     space_id: str
     dimension: int
-
-
-def in_batches(
-    source: IndexState, rows: Rows, at_a_time: int = 1024
-) -> Iterator[tuple[list[int], list[Document], Floats]]:
-    """These rows of an index, with their documents and vectors, some at a time."""
-    for start in range(0, len(rows), at_a_time):
-        some = rows[start : start + at_a_time]
-        documents, _ = source.read(some)
-        yield some.tolist(), documents, source.floats(some)
 
 
 def document_digest(document: Document, packed: bytes) -> bytes:

@@ -14,7 +14,6 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
-from pocketquery.export.sync import SyncReport, document_digest, in_batches
 from pocketquery.sdk.bundle.signature import Key
 from pocketquery.sdk.errors import (
     InvalidInputError,
@@ -24,11 +23,12 @@ from pocketquery.sdk.errors import (
 )
 from pocketquery.sdk.index.documents import Document, metadata_text
 from pocketquery.sdk.slices.source import IndexState, read_source
+from pocketquery_stores.sync import FOLDER, SyncReport, document_digest
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
 
-__all__ = ["API_KEY_VARIABLE", "Datatype", "point_id", "sync_qdrant"]
+__all__ = ["API_KEY_VARIABLE", "Datatype", "point_id", "sync_qdrant", "sync_vectors"]
 
 Datatype: TypeAlias = Literal["float16", "float32"]
 API_KEY_VARIABLE = "QDRANT_API_KEY"
@@ -51,7 +51,7 @@ def sync_qdrant(
     public_key: Key | None = None,
 ) -> SyncReport:
     """Make ``collection`` hold the documents of ``index``: what is new or changed is written, then
-    what the index has no more goes (extra "qdrant").
+    what the index has no more goes (the package's extra "qdrant").
 
     A point has the vector, whose inner product with a query's is the score, and the payload ``id``,
     ``text``, ``metadata``, ``space_id`` and ``digest``. The collection is made where there is none.
@@ -79,7 +79,7 @@ def sync_qdrant(
         import qdrant_client
         from qdrant_client.http.exceptions import ApiException
     except ImportError as error:
-        raise MissingExtraError.of("qdrant-client", "qdrant") from error
+        raise MissingExtraError.of("qdrant-client", f"{FOLDER}[qdrant]") from error
     own: Any = None
     if isinstance(server, str):
         key = os.environ.get(API_KEY_VARIABLE)
@@ -102,6 +102,19 @@ def sync_qdrant(
             own.close()
 
 
+def sync_vectors(
+    index: Path | str,
+    server: str,
+    *,
+    table: str,
+    vector_type: Literal["halfvec", "vector"],
+    public_key: Key | None = None,
+) -> SyncReport:
+    """:func:`sync_qdrant` as ``pocketquery vectors --to`` calls it, in the words of pgvector."""
+    datatype: Datatype = "float16" if vector_type == "halfvec" else "float32"
+    return sync_qdrant(index, server, collection=table, datatype=datatype, public_key=public_key)
+
+
 class _Sync:
     """From what the collection has to what the index has."""
 
@@ -122,7 +135,7 @@ class _Sync:
         missing = set(before)
         added = changed = 0
         waiting: list[models.PointStruct] = []
-        for _, documents, vectors in in_batches(self._source, self._source.placed()):
+        for _, documents, vectors in self._source.with_vectors(self._source.placed()):
             for document, vector in zip(documents, vectors, strict=True):
                 point = point_id(document.id)
                 digest = document_digest(document, vector.tobytes()).hex()

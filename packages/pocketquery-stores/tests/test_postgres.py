@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from postgres_server import a_server
 
 from pocketquery import sdk
-from pocketquery.export.postgres import sync_postgres
 from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.cli import main
 from pocketquery.sdk.errors import (
@@ -27,12 +27,10 @@ from pocketquery.sdk.errors import (
 )
 from pocketquery.sdk.index.documents import Document, metadata_text
 from pocketquery.sdk.indexing.building import build_index
-from tests.export.postgres_server import a_server
+from pocketquery_stores.postgres import sync_postgres
 from tests.export.server_index import K, recall
 
-psycopg = pytest.importorskip("psycopg", reason="needs psycopg (extra postgres)")
-
-ROOT = Path(__file__).parents[2]
+psycopg = pytest.importorskip("psycopg", reason="needs psycopg")
 
 
 @pytest.fixture(scope="module")
@@ -169,11 +167,11 @@ def test_a_sync_that_is_killed_changes_nothing(database: str, index: Path, tmp_p
         opened.delete([one for one, _ in before[:100]])
     script = (
         "import os, signal, sys\n"
-        "from pocketquery.export import postgres\n"
+        "from pocketquery_stores import postgres\n"
         "postgres._Sync._write = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
         "postgres.sync_postgres(sys.argv[1], sys.argv[2])\n"
     )
-    ended = subprocess.run([sys.executable, "-c", script, newer, database], cwd=ROOT, timeout=120)
+    ended = subprocess.run([sys.executable, "-c", script, newer, database], timeout=120)
     assert ended.returncode == -signal.SIGKILL
     assert stored(database, "SELECT id, xmin::text FROM documents ORDER BY 1") == before
     assert sync_postgres(newer, database).removed == 100
@@ -196,5 +194,5 @@ def test_the_shell_syncs_and_says_what_is_wrong(
         sync_postgres(index, nowhere)
     assert "secret" not in str(caught.value)
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(MissingExtraError, match=r"pocketquery\[postgres\]"):
+    with pytest.raises(MissingExtraError, match=r"packages/pocketquery-stores\[postgres\]"):
         sync_postgres(index, database)
