@@ -1,0 +1,1 @@
+"""What a search shows: snippets, groups, facet counts, and the output of the command."""
