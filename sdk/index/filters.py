@@ -12,7 +12,7 @@ objects, and into each object of a list. Operators: ``$eq``, ``$ne``, ``$in``, `
 ``$gt``, ``$gte``, ``$lt``, ``$lte``, ``$prefix``, ``$contains``, ``$exists``; ``$and``, ``$or``,
 ``$not``. A list in the metadata matches where one of its values does. Values compare within their
 kind (numbers, texts, booleans, null), so ``{"year": {"$gt": 2000}}`` does not match "2001". Texts
-compare by code point, dates by time (:mod:`pocketquery.sdk.index.dates`); ``$contains`` ignores
+compare by code point, dates by time (:mod:`pocketquery.sdk.results.dates`); ``$contains`` ignores
 case. ``$ne``, ``$nin`` and ``$not`` are exact opposites, so they match where the field is absent;
 ``null`` equals null and absent alike.
 """
@@ -23,25 +23,24 @@ import json
 import math
 import sqlite3
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from pocketquery.sdk.arrays import NDArray, Rows
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.fields import no_constant
-from pocketquery.sdk.index.dates import in_order, span
+from pocketquery.sdk.index.untrusted_file import Connection
+from pocketquery.sdk.results.dates import in_order, span
+from pocketquery.sdk.results.facets import values_at
 from pocketquery.sdk.validation import check_text
 
 __all__ = [
     "Condition",
     "add_functions",
     "compile_filter",
-    "fields_of",
     "matching_rows",
-    "values_at",
 ]
 
 _ORDER = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
@@ -100,6 +99,9 @@ def matching_rows(
         sql += " AND row IN (SELECT value FROM json_each(?))"
         parameters = (*parameters, json.dumps(among.tolist()))
     matching = np.zeros(count, bool)
+    if isinstance(connection, Connection) and not connection.filters:
+        add_functions(connection)
+        connection.filters = True
     matching[[row for (row,) in connection.execute(sql, parameters).fetchall()]] = True
     return matching
 
@@ -113,32 +115,6 @@ def add_functions(connection: sqlite3.Connection) -> None:
         ("filter_contains", 2, _of_texts(lambda text, folded: folded in _folded(text))),
     ):
         connection.create_function(name, count, function, deterministic=True)
-
-
-def values_at(metadata: Mapping[str, Any], field: str) -> list[Any] | None:
-    """What a filter compares ``field`` with: its value, or the items of a list; None: absent."""
-    if field in metadata:
-        values = [metadata[field]]
-    else:
-        values = [metadata]
-        for name in field.split(".") if "." in field else []:
-            inner = [item for one in values for item in (one if isinstance(one, list) else [one])]
-            values = [one[name] for one in inner if isinstance(one, Mapping) and name in one]
-        if not values or values[0] is metadata:
-            return None
-    return [item for one in values for item in (one if isinstance(one, list) else [one])]
-
-
-def fields_of(query: Mapping[str, object]) -> Iterator[str]:
-    """The fields that a filter, which was compiled before, asks for."""
-    for name, value in query.items():
-        if not name.startswith("$"):
-            yield name
-        elif isinstance(value, Mapping):
-            yield from fields_of(value)
-        elif isinstance(value, Sequence):
-            for part in value:
-                yield from fields_of(part)
 
 
 def _values_json(metadata: str, field: str) -> str | None:

@@ -74,7 +74,6 @@ from pocketquery.sdk.index.signature import check_claim, check_signed
 from pocketquery.sdk.index.stored_vectors import StoredVectors
 from pocketquery.sdk.index.vector_file import quantize
 from pocketquery.sdk.lazy import log
-from pocketquery.sdk.results.facets import FacetReader
 from pocketquery.sdk.sqlite_file import identity
 from pocketquery.sdk.validation import check_text
 
@@ -126,7 +125,7 @@ def open_index(
         return Index(path, encoder=encoder, writable=writable, public_key=public_key)
 
 
-class Index(FacetReader):
+class Index:
     """An open index; made by :func:`open_index`.
 
     Any number of threads may search at once. Each search sees one committed state, also while

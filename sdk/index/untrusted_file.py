@@ -21,7 +21,6 @@ from io import FileIO
 from pathlib import Path
 
 from pocketquery.sdk.errors import ArtifactNotFoundError, CorruptArtifactError
-from pocketquery.sdk.index.filters import add_functions
 from pocketquery.sdk.plain_files import check_own_file, has_one_name, plain_size
 from pocketquery.sdk.sqlite_file import SqliteKind, distrust_schema, error_code, identity
 
@@ -71,10 +70,12 @@ class Connection(sqlite3.Connection):
     Attributes:
         file: the file's identity, whatever path leads to it.
         place: its path without links; SQLite's own files lie beside it there.
+        filters: whether it has the functions that filters need.
     """
 
     file: tuple[int, int] | None = None
     place: str = ""
+    filters: bool = False
 
     def close(self) -> None:
         """Close the file."""
@@ -126,7 +127,6 @@ def connect(path: Path, kind: SqliteKind, *, writable: bool, new: bool = False) 
     connection.file, connection.place = file, place
     try:
         harden(connection)
-        add_functions(connection)
         connection.execute("PRAGMA secure_delete = ON")
         connection.execute("PRAGMA cache_spill = OFF")
         connection.execute(f"PRAGMA query_only = {not writable}")
