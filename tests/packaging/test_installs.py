@@ -127,6 +127,7 @@ BASE = {
     "onnxruntime",
     "sentencepiece",
     "simsimd",
+    "snowballstemmer",
     "flatbuffers",
     "packaging",
     "protobuf",

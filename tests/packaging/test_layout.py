@@ -31,7 +31,7 @@ BESIDE = {
 FOLDERS = (*ALLOWED, *(f"packages/{name}/{name.replace('-', '_')}" for name in BESIDE))
 # What the device has. cryptography comes with the extra "sign", shtab with "completion", and both
 # only inside functions.
-DEVICE = {"numpy", "onnxruntime", "sentencepiece", "simsimd"}
+DEVICE = {"numpy", "onnxruntime", "sentencepiece", "simsimd", "snowballstemmer"}
 DEVICE_LAZILY = DEVICE | {"cryptography", "shtab"}
 
 # The sub-folders of server/: each imports itself and those before it.

@@ -1,0 +1,9 @@
+"""From text to terms: words, compounds, languages, and what a query asks for."""
+
+from pocketquery.sdk.words.analyzer import Analyzer
+from pocketquery.sdk.words.language import detect_language
+from pocketquery.sdk.words.query import Query
+from pocketquery.sdk.words.stemming import LANGUAGES
+from pocketquery.sdk.words.vocabulary import Vocabulary, expand
+
+__all__ = ["LANGUAGES", "Analyzer", "Query", "Vocabulary", "detect_language", "expand"]

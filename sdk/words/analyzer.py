@@ -1,0 +1,161 @@
+"""From text to terms, for indexing and for queries alike."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from pocketquery.sdk.arrays import NDArray
+from pocketquery.sdk.words.characters import bare
+from pocketquery.sdk.words.query import Query, parse
+from pocketquery.sdk.words.stemming import check_language, stem_of
+from pocketquery.sdk.words.tokens import cut
+
+__all__ = ["Analyzer", "Terms"]
+
+# Of a query's terms. Chosen on SciFact's training claims and the names in Flower's documentation.
+_COMPOUND_WEIGHT = 1.5
+_JOIN_WEIGHT = 0.5
+_PART_WEIGHT = 0.5
+_LEAST_SOUGHT = 4  # letters of a word whose nearest are looked for
+_MOST_CACHED = 1 << 17  # chunks, words: of a large vocabulary, some 40 MB
+_LONGEST_CACHED = 64  # characters of a chunk
+_PLAIN = re.compile("[\"'(\\[]*([A-Za-z]+)[\"')\\],.;:!?]*")  # a word as most are
+
+
+class Terms(NamedTuple):
+    """The terms of a chunk of text, which has no blank inside.
+
+    Attributes:
+        words: of its words in their order; of unspaced scripts of the letters.
+        pairs: neighbours in unspaced scripts. Words and pairs make a document's length.
+        compounds, joins, parts: what stands beside, see :class:`~pocketquery.sdk.words.tokens.Cut`.
+    """
+
+    words: tuple[str, ...]
+    pairs: tuple[str, ...] = ()
+    compounds: tuple[str, ...] = ()
+    joins: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
+
+    @property
+    def sharpest(self) -> frozenset[str]:
+        """What a document must have to have this chunk: the whole name, where it is one."""
+        return frozenset(self.compounds[-1:] or self.joins or self.pairs or self.words)
+
+
+class Analyzer:
+    """Terms of texts in one language. Safe to use from threads.
+
+    Args:
+        language: one of LANGUAGES, or ``"none"``, which keeps words whole.
+
+    Raises:
+        InvalidInputError: another language.
+    """
+
+    def __init__(self, language: str = "english") -> None:
+        self.language = check_language(language)
+        self._stem = stem_of(language)
+        self._turkish = language == "turkish"
+        self._of_chunks: dict[str, Terms] = {}
+        self._of_words: dict[str, str] = {}
+
+    def occurrences(
+        self, texts: Sequence[str]
+    ) -> tuple[Counter[tuple[str, int]], NDArray[np.uint32]]:
+        """How often each term occurs in each text, by (term, position of the text), and how long
+        the texts are: their words, uint32 (n,)."""
+        occurrences: Counter[tuple[str, int]] = Counter()
+        lengths = np.zeros(len(texts), np.uint32)
+        known = self._of_chunks
+        for row, text in enumerate(texts):
+            length = 0
+            counts: dict[str, int] = {}
+            for chunk, times in Counter(text.split()).items():
+                terms = known.get(chunk) or self._terms_of(chunk)
+                length += times * (len(terms.words) + len(terms.pairs))
+                for some in terms:
+                    for term in some:
+                        counts[term] = counts.get(term, 0) + times
+            lengths[row] = length
+            for term, count in counts.items():
+                occurrences[term, row] = count
+        return occurrences, lengths
+
+    def sequence(self, text: str) -> list[str]:
+        """The terms of a text's words in their order, in which phrases are looked for."""
+        return [term for chunk in text.split() for term in self._terms_of(chunk).words]
+
+    def query(self, text: str, *, prefix: bool = False) -> Query:
+        """A query's terms, and what a document must have.
+
+        Args:
+            text: as a user typed it, see :mod:`pocketquery.sdk.words.query`.
+            prefix: the last word is being typed, and stands for all that begin with it.
+        """
+        parsed = parse(text)
+        weights: dict[str, float] = {}
+        words: set[str] = set()
+        for chunk in parsed.plain.split():
+            terms = self._terms_of(chunk)
+            words.update(
+                term for term in terms.words if len(term) >= _LEAST_SOUGHT and term.isalpha()
+            )
+            for some, weight in zip(
+                terms, (1.0, 1.0, _COMPOUND_WEIGHT, _JOIN_WEIGHT, _PART_WEIGHT), strict=True
+            ):
+                for term in some:
+                    weights[term] = weights.get(term, 0.0) + weight
+        typed = text[-1:].isalnum() and parsed.plain.endswith(text.split()[-1])
+        last = cut(text.split()[-1]).words[-1:] if prefix and typed else []
+        return Query(
+            plain=parsed.plain,
+            terms=weights,
+            words=frozenset(words),
+            required=frozenset[str]().union(*map(self._sharpest, parsed.required)),
+            excluded=tuple(map(self._sharpest, parsed.excluded)),
+            phrases=tuple(tuple(self.sequence(phrase)) for phrase in parsed.phrases),
+            excluded_phrases=tuple(tuple(self.sequence(one)) for one in parsed.excluded_phrases),
+            prefix=bare(last[0].casefold()) if last else "",
+        )
+
+    def _sharpest(self, chunk: str) -> frozenset[str]:
+        return self._terms_of(chunk).sharpest
+
+    def _terms_of(self, chunk: str) -> Terms:
+        """The terms of a chunk of text, which has no blank inside."""
+        terms = self._of_chunks.get(chunk)
+        if terms is None:
+            terms = self._analyzed(chunk)
+            if len(chunk) <= _LONGEST_CACHED:
+                if len(self._of_chunks) >= _MOST_CACHED:
+                    self._of_chunks.clear()
+                self._of_chunks[chunk] = terms
+        return terms
+
+    def _analyzed(self, chunk: str) -> Terms:
+        plain = _PLAIN.fullmatch(chunk)
+        if plain and (plain[1].islower() or plain[1].istitle()):
+            return Terms((self._term(plain[1]),))
+        made = cut(chunk)
+        words, pairs, joins, parts = (
+            tuple(filter(None, map(self._term, some)))  # a run of accents alone is no term
+            for some in (made.words, made.pairs, made.joins, made.parts)
+        )
+        compounds = tuple(bare(one.casefold()) for one in made.compounds)
+        return Terms(words, pairs, compounds, joins, parts)
+
+    def _term(self, word: str) -> str:
+        lower = (word.replace("I", "\u0131") if self._turkish else word).casefold()
+        term = self._of_words.get(lower)
+        if term is None:
+            term = bare(self._stem(lower))
+            if len(self._of_words) >= _MOST_CACHED:
+                self._of_words.clear()
+            self._of_words[lower] = term
+        return term

@@ -1,0 +1,104 @@
+"""What a search box is asked: words, ``"phrases"``, ``+must``, ``-without``.
+
+An operator counts only where it cannot be part of a word: a sign follows a blank and a letter
+follows the sign. ``--flag``, ``-5``, ``e-mail``, ``C++``, ``a - b``, an inch's ``5"`` and a
+quotation mark without its pair are text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from pocketquery.sdk.words.characters import HYPHENS, has_word
+
+__all__ = ["Parsed", "Query", "parse"]
+
+_QUOTES = ('"\u201c\u201d\u201e\u201f\u301d\u301e\u301f\uff02', "\u00ab\u00bb", "\u2039\u203a")
+_SIGN = f"[+\uff0b{re.escape(HYPHENS)}]"
+_PHRASE = "|".join(f"[{quotes}]([^{quotes}]+)[{quotes}](?!\\w)" for quotes in _QUOTES)
+_PART = re.compile(
+    rf"(?<!\S)(?P<sign>{_SIGN})?(?:{_PHRASE})"
+    rf"|(?<!\S)(?P<operator>{_SIGN})(?P<word>(?=[^\w\s+{re.escape(HYPHENS)}]?[^\W\d])\S+)"
+)
+
+
+class Parsed(NamedTuple):
+    """A query's parts, as written.
+
+    Attributes:
+        plain: the text without operators and without what is excluded; it is what an encoder gets.
+        required, excluded: what stands behind a + or a -.
+        phrases, excluded_phrases: what stands in quotation marks.
+    """
+
+    plain: str
+    required: list[str]
+    excluded: list[str]
+    phrases: list[str]
+    excluded_phrases: list[str]
+
+
+@dataclass(frozen=True)
+class Query:
+    """A query as terms.
+
+    Attributes:
+        plain: the text without operators and without what is excluded, for an encoder.
+        terms: the weight of each term that scores.
+        words: those of them that are words of letters: where no document has one,
+            :func:`~pocketquery.sdk.words.vocabulary.expand` looks for the nearest.
+        required: terms that a document must have, all of them.
+        excluded: a document that has all terms of one of these is no hit.
+        phrases: sequences of words, each of which a document must have.
+        excluded_phrases: those that it must not have.
+        prefix: the beginning of the word that is being typed, in lower case; empty for none.
+    """
+
+    plain: str
+    terms: Mapping[str, float]
+    words: frozenset[str] = frozenset()
+    required: frozenset[str] = frozenset()
+    excluded: tuple[frozenset[str], ...] = ()
+    phrases: tuple[tuple[str, ...], ...] = ()
+    excluded_phrases: tuple[tuple[str, ...], ...] = ()
+    prefix: str = ""
+
+    def matches(self, words: Sequence[str]) -> bool:
+        """Whether a text has the phrases, and none of those excluded.
+
+        Args:
+            words: of the text, as ``Analyzer.sequence`` gives.
+        """
+        return all(_within(phrase, words) for phrase in self.phrases) and not any(
+            _within(phrase, words) for phrase in self.excluded_phrases
+        )
+
+
+def _within(phrase: Sequence[str], words: Sequence[str]) -> bool:
+    first, length = phrase[0], len(phrase)
+    return any(
+        word == first and tuple(words[start : start + length]) == phrase
+        for start, word in enumerate(words)
+    )
+
+
+def parse(text: str) -> Parsed:
+    """The parts of a query."""
+    parsed = Parsed("", [], [], [], [])
+    pieces, done = [], 0
+    for match in _PART.finditer(text):
+        phrase = next(filter(None, match.group(*range(2, 2 + len(_QUOTES)))), "")
+        body = phrase or match["word"] or ""
+        if not has_word(body):
+            continue
+        excludes = (match["sign"] or match["operator"] or "+") not in "+\uff0b"
+        if phrase:
+            (parsed.excluded_phrases if excludes else parsed.phrases).append(body)
+        else:
+            (parsed.excluded if excludes else parsed.required).append(body)
+        pieces += [text[done : match.start()], "" if excludes else body]
+        done = match.end()
+    return parsed._replace(plain="".join([*pieces, text[done:]]).strip())
