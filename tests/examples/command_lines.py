@@ -111,10 +111,10 @@ def _unknown_options(words: list[str]) -> str:
 
 
 def _unknown_extra(words: list[str]) -> str:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    named = re.findall(r"\[([a-z,-]+)\]", " ".join(words))
-    extras = {extra for group in named for extra in group.split(",")}
-    unknown = sorted(extras - set(project["optional-dependencies"]))
+    unknown = []
+    for folder, named in re.findall(r"(\./\S+)?\[([a-z,-]+)\]", " ".join(words)):
+        project = tomllib.loads((ROOT / folder / "pyproject.toml").read_text("utf-8"))["project"]
+        unknown += sorted(set(named.split(",")) - set(project["optional-dependencies"]))
     return f"no such extra: {unknown}" if unknown else ""
 
 
@@ -126,7 +126,7 @@ def problems_of_python(code: str) -> list[str]:
     for node in ast.walk(tree):
         if not isinstance(node, ast.ImportFrom) or node.module is None:
             continue
-        if node.module.split(".")[0] != "pocketquery":
+        if not node.module.startswith("pocketquery"):
             continue
         for name in node.names:
             try:

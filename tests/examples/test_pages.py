@@ -71,6 +71,7 @@ def test_every_block_parses_and_names_what_there_is(page: Path) -> None:
         "cd sdk && python benchmarks/no_such_file.py",
         "python benchmarks/tokenizer.py --no-such-option",
         'pip install "pocketquery[no-such]"',
+        'pip install "./packages/pocketquery-stores[no-such]"',
         "make no-such-target",
         "curl https://example.org",
     ],
