@@ -73,12 +73,18 @@ class Fields:
         """The raw fields."""
         return self._values.items()
 
-    def check_format(self, format: str, newest: int) -> None:
-        """See that ``format`` is this one and ``format_version`` from 1 to ``newest``.
+    def check_format(self, format: str, newest: int, oldest: int = 1, rebuild: str = "") -> None:
+        """See that ``format`` is this one and ``format_version`` from ``oldest`` to ``newest``.
+
+        Args:
+            format: what the artefact is called.
+            newest: version that is read.
+            oldest: version that is read.
+            rebuild: what to do about an older one.
 
         Raises:
             CorruptArtifactError: another artefact's.
-            UnsupportedVersionError: of a newer release.
+            UnsupportedVersionError: of a newer release, or an older one.
         """
         name = self.text("format", _LONGEST_FORMAT)
         if name != format:
@@ -88,6 +94,11 @@ class Fields:
             raise UnsupportedVersionError(
                 f"{self._source}: format_version is {version}, this release reads up to {newest}; "
                 "update pocketquery"
+            )
+        if version < oldest:
+            raise UnsupportedVersionError(
+                f"{self._source}: format_version is {version}, this release reads {newest}; "
+                f"{rebuild}"
             )
 
     def text(self, name: str, most: int | None = None) -> str:

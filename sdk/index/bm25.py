@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,6 +29,7 @@ from pocketquery.sdk.index.untrusted_file import Schema
 
 __all__ = [
     "POSTINGS_TABLE",
+    "Lexical",
     "bm25",
     "check_postings",
     "create_postings",
@@ -38,13 +40,12 @@ __all__ = [
     "without_place",
 ]
 
-_COLUMNS = (
-    "CREATE TABLE postings (term TEXT NOT NULL, first_row INTEGER NOT NULL,"
-    " rows BLOB NOT NULL, counts BLOB NOT NULL, PRIMARY KEY (term, first_row))"
-)
 # Without rowid the records of a term lie side by side, and no index repeats the terms: a long query
-# reads them in a third of the time. Indexes of the first days have them with one.
-POSTINGS_TABLE: Schema = {"postings": [f"{_COLUMNS} WITHOUT ROWID", _COLUMNS]}
+# reads them in a third of the time.
+POSTINGS_TABLE: Schema = {
+    "postings": "CREATE TABLE postings (term TEXT NOT NULL, first_row INTEGER NOT NULL,"
+    " rows BLOB NOT NULL, counts BLOB NOT NULL, PRIMARY KEY (term, first_row)) WITHOUT ROWID"
+}
 
 _K1 = 1.2
 _B = 0.75
@@ -56,7 +57,7 @@ _LEAST_BYTES = 2  # of a document's terms together, in UTF-8
 
 def create_postings(connection: sqlite3.Connection) -> None:
     """The table of the postings, empty; rows are relative to their segment's first."""
-    connection.execute(POSTINGS_TABLE["postings"][0])
+    connection.execute(POSTINGS_TABLE["postings"])
 
 
 def insert_postings(
@@ -114,32 +115,48 @@ def without_place(
     return missing
 
 
+class Lexical(NamedTuple):
+    """BM25 for one query.
+
+    Attributes:
+        scores: float32 (n,), 0 where a row has none of the terms.
+        most: what no document can reach, the sum over the terms of weight * idf * (k1 + 1); a term
+            that no document has counts with the idf of none.
+        present: that sum over the terms that a document has.
+    """
+
+    scores: NDArray[np.float32]
+    most: float
+    present: float
+
+
 def bm25(
-    connection: sqlite3.Connection, terms: Mapping[str, int], lengths: NDArray[np.float32]
-) -> NDArray[np.float32]:
+    connection: sqlite3.Connection, terms: Mapping[str, float], lengths: NDArray[np.float32]
+) -> Lexical:
     """BM25 of every row for a query.
 
     Args:
         connection: on the snapshot that ``lengths`` belongs to.
-        terms: how often each term is in the query.
+        terms: the weight of each term of the query: how often it is there.
         lengths: float32 (n,), terms in each document.
-
-    Returns:
-        float32 (n,), 0 where a row has none of the terms.
 
     Raises:
         CorruptArtifactError: postings that cannot be of these documents.
     """
     scores = np.zeros(len(lengths), np.float32)
+    most = present = 0.0
     if not len(lengths):
-        return scores
+        return Lexical(scores, most, present)
     mean = max(float(lengths.mean()), 1.0)
     norms = _K1 * (1 - _B + _B / mean * lengths)
-    for term, in_query in terms.items():
+    for term, weight in terms.items():
         rows, counts = _postings(connection, term, len(lengths))
         idf = np.log1p((len(lengths) - len(rows) + 0.5) / (len(rows) + 0.5))
-        scores[rows] += np.float32(in_query * idf * (_K1 + 1)) * counts / (counts + norms[rows])
-    return scores
+        highest = float(weight * idf * (_K1 + 1))
+        scores[rows] += np.float32(highest) * counts / (counts + norms[rows])
+        most += highest
+        present += highest if len(rows) else 0.0
+    return Lexical(scores, most, present)
 
 
 def renumber_postings(connection: sqlite3.Connection, new_rows: NDArray[np.int64]) -> None:

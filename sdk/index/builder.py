@@ -73,6 +73,7 @@ def create_index(
     resume: bool = False,
     encoded_by: str = "",
     encoder_digest: str = "",
+    language: str = "en",
     signing_key: Key | None = None,
     private: bool = False,
 ) -> IndexBuilder:
@@ -98,6 +99,7 @@ def create_index(
             after. A build that was killed is not resumed with another.
         encoder_digest: what tells that encoder from another of the same name and space; likewise.
             It is beside the build, and the index does not have it.
+        language: of the texts, by which words are stemmed.
         signing_key: an Ed25519 private key to sign the index with when it is published: 32 raw
             bytes, 64 hexadecimal digits or a PEM file.
         private: for its owner alone (0700, files 0600), as it is anyway where it replaces an index
@@ -146,6 +148,7 @@ def create_index(
         resume=resume,
         encoder=encoder,
         encoded_by=(encoded_by, encoder_digest),
+        language=language,
         signing_key=signing_key,
         private=private,
     )
@@ -166,6 +169,7 @@ class IndexBuilder:
         resume: bool,
         encoder: QueryEncoder | None,
         encoded_by: tuple[str, str],
+        language: str,
         signing_key: Key | None = None,
         private: bool = False,
     ) -> None:
@@ -182,7 +186,7 @@ class IndexBuilder:
         self._published = False
         try:
             recover_folder(path)  # now that no other build is between its two renames
-            self._database = _begin(self._folder, space_id, dimension, resume, encoded_by)
+            self._database = _begin(self._folder, space_id, dimension, resume, encoded_by, language)
         except BaseException:
             release_folder(self._lock)
             raise
@@ -246,7 +250,7 @@ class IndexBuilder:
     def truncate(self, documents: int) -> None:
         """Take back the segments that begin at row ``documents`` or later."""
         with self._database.writing() as connection:
-            drop_segments(connection, documents)
+            drop_segments(connection, self._folder, self.dimension, documents)
 
     def close(self, proof: Mapping[str, bytes] | None = None, signed_by: str | None = None) -> None:
         """Publish the index. Closing twice is harmless.
@@ -324,13 +328,18 @@ def check_rows(
 
 
 def _begin(
-    folder: Path, space_id: str, dimension: int, resume: bool, encoder: tuple[str, str]
+    folder: Path,
+    space_id: str,
+    dimension: int,
+    resume: bool,
+    encoder: tuple[str, str],
+    language: str,
 ) -> Database:
     space = space_record(space_id, dimension)
     encoded_by, digest = encoder
     if resume:
         with contextlib.suppress(ArtifactError):
-            return _reopen(folder, space, dimension, encoder)
+            return _reopen(folder, space, dimension, encoder, language)
     for file in folder.iterdir():
         if file.is_dir() and not file.is_symlink():
             shutil.rmtree(file)
@@ -339,7 +348,7 @@ def _begin(
     database = Database(folder / DATABASE, writable=True, create=True, schema=SCHEMA)
     try:
         with database.writing() as connection:
-            create_segments(connection, folder, dimension)
+            create_segments(connection, folder, dimension, language)
             set_meta(connection, "space", space)
             if encoded_by:
                 set_meta(connection, "encoded_by", encoded_by)
@@ -351,12 +360,16 @@ def _begin(
     return database
 
 
-def _reopen(folder: Path, space: str, dimension: int, encoder: tuple[str, str]) -> Database:
+def _reopen(
+    folder: Path, space: str, dimension: int, encoder: tuple[str, str], language: str
+) -> Database:
     database = Database(folder / DATABASE, writable=True, schema=SCHEMA)
     try:
         with database.reading() as connection:
             if get_meta(connection, "space") != space:
                 raise ArtifactError(f"{folder} was begun for another space")
+            if get_meta(connection, "language") != language:
+                raise ArtifactError(f"{folder} was begun for another language")
             mark = folder / _DIGEST
             digest = mark.read_text("utf-8") if mark.is_file() else ""
             if (get_meta(connection, "encoded_by", ""), digest) != encoder:

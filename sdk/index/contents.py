@@ -24,7 +24,7 @@ from pocketquery.sdk.index.segments import load_snapshot
 
 __all__ = ["StoredTexts", "contents_sha256", "packed_texts", "stored_texts"]
 
-_VERSION = b"pocketquery-contents-1\n"
+_VERSION = b"pocketquery-contents-2\n"
 _LENGTH = struct.Struct("<I")
 
 
@@ -56,7 +56,8 @@ def contents_sha256(connection: sqlite3.Connection, folder: Path, dimension: int
             "is compacted; expected none. Call compact() on it first"
         )
     digest = hashlib.sha256(_VERSION)
-    digest.update(packed_texts(get_meta(connection, "space")) + _LENGTH.pack(count))
+    digest.update(packed_texts(get_meta(connection, "space"), get_meta(connection, "language")))
+    digest.update(_LENGTH.pack(count))
     for texts in stored_texts(connection, count):
         digest.update(packed_texts(*texts))
     for rows in snapshot.vectors.blocks(0, count):

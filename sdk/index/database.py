@@ -35,11 +35,11 @@ from pocketquery.sdk.sqlite_file import SqliteKind, error_code, transaction
 
 __all__ = ["META", "Connection", "Database", "check_structure", "get_meta", "held", "set_meta"]
 
-META: Schema = {"meta": ["CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID"]}
+META: Schema = {"meta": "CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID"}
 _KIND = SqliteKind(
     name="the database of a pocketquery index",
     application_id=0x50514958,  # "PQIX"
-    version=1,
+    version=2,
     mend="copy the index anew or build it again",
     elsewhere="build the index again",
     trusted=False,
@@ -159,8 +159,8 @@ class Database:
         ):
             _KIND.mark(connection)
             with transaction(connection):
-                for texts in self._schema.values():
-                    connection.execute(texts[0])
+                for statement in self._schema.values():
+                    connection.execute(statement)
 
     def _connect(self) -> Connection:
         try:
@@ -245,7 +245,7 @@ def get_meta(connection: sqlite3.Connection, key: str, default: str | None = Non
     return stored[0]
 
 
-def set_meta(connection: sqlite3.Connection, key: str, value: str) -> None:
+def set_meta(connection: sqlite3.Connection, key: str, value: str | bytes) -> None:
     """Set ``key`` to ``value``."""
     connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
 

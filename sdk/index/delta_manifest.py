@@ -33,7 +33,7 @@ MOST_DELTA_BYTES = 1 << 16  # of delta.json, which has a thousand
 _MOST_PART = 1 << 30  # bytes, unpacked; a delta of more is no smaller than its index
 _MOST_DOCUMENTS = (1 << 32) - 1
 _FORMAT = "pocketquery-delta"
-_VERSION = 1
+_VERSION = 2
 _SHA256 = re.compile("[0-9a-f]{64}")
 
 
@@ -86,10 +86,11 @@ def parse_manifest(data: bytes, source: str) -> DeltaManifest:
 
     Raises:
         CorruptArtifactError: not a delta's.
-        UnsupportedVersionError: of a newer version.
+        UnsupportedVersionError: of another version.
     """
     fields = Fields.of_json(data, source, most_bytes=MOST_DELTA_BYTES)
-    fields.check_format(_FORMAT, _VERSION)
+    rebuild = "have it made again of two indexes of this release: pocketquery delta"
+    fields.check_format(_FORMAT, _VERSION, _VERSION, rebuild)
     space, parts = fields.child("space"), fields.child("parts")
     counts = [fields.integer(name, 0, _MOST_DOCUMENTS) for name in ("removed", "added", "changed")]
     manifest = DeltaManifest(

@@ -39,12 +39,10 @@ __all__ = [
 
 # Texts lie apart so that a filter reads no text.
 DOCUMENT_TABLES: Schema = {
-    "documents": [
-        "CREATE TABLE documents"
-        " (row INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, metadata TEXT NOT NULL)"
-    ],
-    "texts": ["CREATE TABLE texts (row INTEGER PRIMARY KEY, text TEXT NOT NULL)"],
-    "tombstones": ["CREATE TABLE tombstones (row INTEGER PRIMARY KEY)"],
+    "documents": "CREATE TABLE documents"
+    " (row INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, metadata TEXT NOT NULL)",
+    "texts": "CREATE TABLE texts (row INTEGER PRIMARY KEY, text TEXT NOT NULL)",
+    "tombstones": "CREATE TABLE tombstones (row INTEGER PRIMARY KEY)",
 }
 _PARAMETERS_PER_QUERY = 500  # SQLite allows 999 parameters in old builds
 _MOST_CHARACTERS = 1 << 27  # of an id, a text or metadata: SQLite's limit is 10**9 bytes
@@ -158,8 +156,8 @@ def metadata_text(document: Document) -> str:
 
 def create_tables(connection: sqlite3.Connection) -> None:
     """The tables of the documents, empty."""
-    for texts in DOCUMENT_TABLES.values():
-        connection.execute(texts[0])
+    for statement in DOCUMENT_TABLES.values():
+        connection.execute(statement)
 
 
 def insert_documents(

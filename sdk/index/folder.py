@@ -109,7 +109,8 @@ def seal(
         }
         generation = generation_of(connection)
         signer = signed_by if signing_key is None else key_id(public_key_of(signing_key))
-        info = IndexInfo(space_id, dimension, generation, files, SEALED, signer)
+        language = get_meta(connection, "language")
+        info = IndexInfo(space_id, dimension, language, generation, files, SEALED, signer)
         if signing_key is not None:
             write_atomic(folder / SIGNATURE_FILE, sign(info_bytes(info), signing_key))
         write_info(folder, info)
@@ -224,6 +225,11 @@ def check_whole(connection: sqlite3.Connection, folder: Path) -> IndexInfo:
 def _is_as_sealed(folder: Path, info: IndexInfo, connection: sqlite3.Connection) -> bool:
     """Whether the index is in the state that was sealed, and not in a later one."""
     generation, vectors = generation_of(connection), vectors_name(connection)
+    if (language := get_meta(connection, "language")) != info.language:
+        raise CorruptArtifactError(
+            f"{folder / DATABASE} is in the language {language[:40]!r}, {INFO} says "
+            f"{info.language!r}; expected the same. Files of two indexes were mixed, copy it anew"
+        )
     if generation == info.generation:
         if vectors not in info.files:
             raise CorruptArtifactError(

@@ -18,16 +18,22 @@ class Hit:
 
     Attributes:
         id: the document's.
-        score: the higher the better: the cosine (dense), BM25 (lexical), or the fused score in
-            0..1 (hybrid). Comparable within one search only, except for the cosine.
+        score: the higher the better: the cosine (dense), BM25 (lexical), or the fused score
+            (hybrid), which no other document and no filter changes, so that it can be compared
+            with ``min_score``.
         text: the document's.
         metadata: the document's.
+        cosine: with the query; None in a search by words, and for a text too short to have a
+            vector.
+        bm25: of the query's words; None in a search by meaning.
     """
 
     id: str
     score: float
     text: str
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    cosine: float | None = None
+    bm25: float | None = None
 
     def __repr__(self) -> str:
         title = self.metadata.get("title")

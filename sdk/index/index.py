@@ -221,6 +221,8 @@ class Index:
         filter: Mapping[str, Any] | None = None,
         mode: Mode | None = None,
         vector: NDArray[Any] | None = None,
+        min_score: float | None = None,
+        offset: int = 0,
     ) -> Hits:
         """The ``k`` best documents, best first; fewer where fewer match.
 
@@ -229,15 +231,21 @@ class Index:
             k: how many, at least 1.
             filter: conditions on the metadata, see :mod:`pocketquery.sdk.index.filters`.
             mode: ``"dense"`` (by meaning), ``"lexical"`` (by words, BM25) or ``"hybrid"`` (both,
-                see :func:`pocketquery.sdk.index.search.fuse`). By default hybrid for a text, dense
-                for a vector.
+                see :class:`pocketquery.sdk.index.search.Fusion`). By default hybrid for a text,
+                dense for a vector.
             vector: the vector of a text ``query``, where it is encoded already.
+            min_score: the least score of a hit. Scores of one mode can be compared between queries
+                by meaning or hybrid; what no document answers stays below about 0.2 in hybrid.
+            offset: how many of the best to pass over: the second page of ten begins at 10. Pages
+                fit together: the first hits do not depend on how many are asked for.
 
         Raises:
             InvalidInputError: a blank text, a vector of another dimension or not finite, k < 1, an
                 unknown mode or filter operator; dense or hybrid for a text without an encoder.
         """
-        request = check_query(query, k, mode, vector, self.dimension, self._encoder)
+        request = check_query(
+            query, k, mode, vector, self.dimension, self._encoder, offset, min_score
+        )
         condition = None if filter is None or filter == {} else compile_filter(filter)
         with self._database.reading() as connection:
             snapshot = self._current(connection)

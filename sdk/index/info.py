@@ -18,7 +18,7 @@ from pocketquery.sdk.fields import Fields
 from pocketquery.sdk.files import write_atomic
 from pocketquery.sdk.folders import FolderKind
 from pocketquery.sdk.index.delta_manifest import DELTA_FILE
-from pocketquery.sdk.index.segments import is_vectors_name
+from pocketquery.sdk.index.segments import MOST_LANGUAGE, is_vectors_name
 from pocketquery.sdk.index.vector_file import MOST_DIMENSIONS
 from pocketquery.sdk.plain_files import mode_for, plain_size
 from pocketquery.sdk.validation import nearest
@@ -41,7 +41,7 @@ __all__ = [
 INFO = "index.json"
 DATABASE = "documents.sqlite"
 _FORMAT = "pocketquery-index"
-_VERSION = 1
+_VERSION = 2
 INDEX_FOLDER = FolderKind(
     "an index",
     INFO,
@@ -50,7 +50,6 @@ INDEX_FOLDER = FolderKind(
 )
 MOST_INFO_BYTES = 1 << 16  # of index.json, which has a few hundred
 SEALED, WRITING = "sealed", "writing"
-_UNKNOWN = ""  # sealed before there was a mark: it cannot be told whether a writer was killed since
 _SHA256 = re.compile("[0-9a-f]{64}")
 
 
@@ -69,18 +68,19 @@ class IndexInfo:
     Attributes:
         space_id: the vector space of the documents.
         dimension: of the vectors.
+        language: of the texts, which says how words are stemmed: "en", or "none".
         generation: the state that was sealed.
         files: that state's files by name.
-        state: "sealed", or "writing" from the first change after it on; empty where a release
-            that did not record it wrote the index last.
+        state: "sealed", or "writing" from the first change after it on.
         signature_key_id: of the key it says it is signed by; None where it is not signed.
     """
 
     space_id: str
     dimension: int
+    language: str
     generation: int
     files: Mapping[str, FileRecord]
-    state: str = _UNKNOWN
+    state: str
     signature_key_id: str | None = None
 
 
@@ -90,7 +90,7 @@ def read_info(folder: Path) -> IndexInfo:
     Raises:
         ArtifactNotFoundError: no such folder or file.
         CorruptArtifactError: not an index's.
-        UnsupportedVersionError: of a newer version.
+        UnsupportedVersionError: of another version.
     """
     path = folder / INFO
     if folder.is_file():
@@ -127,7 +127,8 @@ def _what_is_there(folder: Path) -> str:
 def parse_info(data: bytes, path: Path) -> IndexInfo:
     """What ``data``, the bytes of ``index.json`` at ``path``, say. Raises as :func:`read_info`."""
     fields = Fields.of_json(data, str(path), most_bytes=MOST_INFO_BYTES)
-    fields.check_format(_FORMAT, _VERSION)
+    rebuild = f"build it again: pocketquery index --documents FOLDER --output {path.parent}"
+    fields.check_format(_FORMAT, _VERSION, _VERSION, rebuild)
     space, records = fields.child("space"), fields.child("files")
     files = {}
     for name in records:
@@ -136,9 +137,10 @@ def parse_info(data: bytes, path: Path) -> IndexInfo:
     info = IndexInfo(
         space_id=space.text("id"),
         dimension=space.integer("dimension"),
+        language=fields.text("language", MOST_LANGUAGE),
         generation=fields.integer("generation"),
         files=files,
-        state=fields.choice("state", (SEALED, WRITING)) if "state" in fields else _UNKNOWN,
+        state=fields.choice("state", (SEALED, WRITING)),
         signature_key_id=fields.text_or_none("signature_key_id"),
     )
     vectors = [name for name in files if name != DATABASE]
@@ -171,6 +173,7 @@ def info_bytes(info: IndexInfo) -> bytes:
         "format_version": _VERSION,
         "state": info.state,
         "space": {"id": info.space_id, "dimension": info.dimension},
+        "language": info.language,
         "generation": info.generation,
         "files": {
             name: {"sha256": record.sha256, "bytes": record.bytes}

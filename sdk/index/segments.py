@@ -35,11 +35,20 @@ from pocketquery.sdk.index.documents import (
     insert_documents,
 )
 from pocketquery.sdk.index.untrusted_file import Schema
-from pocketquery.sdk.index.vector_file import Codes, append_vectors, create_vectors, without_vectors
+from pocketquery.sdk.index.vector_file import (
+    SCALE_BYTES,
+    SUM_UNIT,
+    Codes,
+    append_vectors,
+    create_vectors,
+    sum_of,
+    without_vectors,
+)
 from pocketquery.sdk.index.vectors import Vectors
 from pocketquery.sdk.plain_files import close_to_others
 
 __all__ = [
+    "MOST_LANGUAGE",
     "SCHEMA",
     "Snapshot",
     "append_segments",
@@ -60,11 +69,15 @@ SCHEMA: Schema = {
     **META,
     **DOCUMENT_TABLES,
     **POSTINGS_TABLE,
-    "segments": [
-        "CREATE TABLE segments (first_row INTEGER PRIMARY KEY, count INTEGER NOT NULL,"
-        " lengths BLOB NOT NULL, vectors_sha256 TEXT NOT NULL)"
-    ],
+    "segments": "CREATE TABLE segments (first_row INTEGER PRIMARY KEY, count INTEGER NOT NULL,"
+    " lengths BLOB NOT NULL, vectors_sha256 TEXT NOT NULL)",
+    # The files that documents were read from, for what updates the index; no search reads it.
+    "files": "CREATE TABLE files (path TEXT PRIMARY KEY, size INTEGER NOT NULL,"
+    " mtime_ns INTEGER NOT NULL, sha256 TEXT NOT NULL, ids TEXT NOT NULL) WITHOUT ROWID",
 }
+MOST_LANGUAGE = 32  # characters of a language's name
+_VECTOR_SUM = "vector_sum"
+_SUM = np.dtype("<i8")
 _SEGMENT_DOCUMENTS = 1024  # documents in a segment: bounds the memory of analysing them
 _LENGTH = np.dtype("<u4")
 _NUMBER = "(?:0|[1-9][0-9]{0,17})"  # within 64 bits
@@ -78,12 +91,24 @@ class Snapshot:
 
     Attributes:
         generation: counts the commits.
+        language: of the texts.
         vectors: the rows, deleted ones among them.
+        mean: float64 (d,), the mean vector of all rows that have one, and of one more that is 0, so
+            that a document which is alone stands out from it.
     """
 
-    def __init__(self, generation: int, vectors: Vectors, deleted: int) -> None:
+    def __init__(
+        self,
+        generation: int,
+        language: str,
+        vectors: Vectors,
+        vector_sum: NDArray[np.int64],
+        deleted: int,
+    ) -> None:
         self.generation = generation
+        self.language = language
         self.vectors = vectors
+        self.mean = vector_sum[1:].astype(np.float64) * (SUM_UNIT / (float(vector_sum[0]) + 1))
         self._deleted = deleted
         self._alive: NDArray[np.bool_] | None = None
         self._lengths: NDArray[np.float32] | None = None
@@ -108,10 +133,14 @@ class Snapshot:
         return self._alive
 
 
-def create_segments(connection: sqlite3.Connection, folder: Path, dimension: int) -> None:
-    """The vector file of an index of no rows."""
+def create_segments(
+    connection: sqlite3.Connection, folder: Path, dimension: int, language: str
+) -> None:
+    """The vector file of an index of no rows, whose texts are in ``language``."""
     set_meta(connection, "generation", "0")
+    set_meta(connection, "language", language)
     _use_vectors(connection, folder, dimension, 0)
+    _set_sum(connection, np.zeros(dimension + 1, np.int64))
 
 
 def generation_of(connection: sqlite3.Connection) -> int:
@@ -171,7 +200,11 @@ def load_snapshot(connection: sqlite3.Connection, folder: Path, dimension: int) 
             raise _damaged(f"the rows {low} to {high} in {table}", f"rows from 0, below {count}")
     (deleted,) = connection.execute("SELECT count(*) FROM tombstones").fetchone()
     vectors = Vectors(folder / vectors_name(connection), dimension, count)
-    return Snapshot(generation_of(connection), vectors, deleted)
+    language = get_meta(connection, "language")
+    vector_sum = _stored_sum(connection, dimension)
+    if not 0 <= vector_sum[0] <= count:
+        raise _damaged(f"a sum of {vector_sum[0]} vectors", f"one of at most {count}")
+    return Snapshot(generation_of(connection), language, vectors, vector_sum, deleted)
 
 
 def append_segments(
@@ -199,12 +232,19 @@ def append_segments(
         lengths = document_lengths(occurrences, len(some))
         rows = without_vectors(rows, without_place(occurrences, lengths))
         append_vectors(path, first_row, rows)
+        dimension = rows.shape[1] - SCALE_BYTES
+        _set_sum(connection, _stored_sum(connection, dimension) + sum_of([rows], dimension, path))
         _insert(connection, first_row, lengths, hashlib.sha256(rows.data).hexdigest())
     next_generation(connection)
 
 
-def drop_segments(connection: sqlite3.Connection, first_row: int) -> None:
+def drop_segments(
+    connection: sqlite3.Connection, folder: Path, dimension: int, first_row: int
+) -> None:
     """Take back the segments from the one that begins at ``first_row`` on."""
+    vectors = Vectors(folder / vectors_name(connection), dimension, row_count(connection))
+    dropped = sum_of(vectors.blocks(first_row, len(vectors)), dimension, vectors.path)
+    _set_sum(connection, _stored_sum(connection, dimension) - dropped)
     for table, column in (
         ("segments", "first_row"),
         ("postings", "first_row"),
@@ -230,7 +270,8 @@ def compact_segments(connection: sqlite3.Connection, folder: Path, dimension: in
     new_rows = np.where(alive, np.cumsum(alive) - 1, -1)
     next_generation(connection)
     path = _use_vectors(connection, folder, dimension, generation_of(connection))
-    digest = _copy_rows(snapshot.vectors, alive, path)
+    digest, vector_sum = _copy_rows(snapshot.vectors, alive, path)
+    _set_sum(connection, vector_sum)
     # In rising order a row moves to its own place or to one that was freed before.
     moves = [(int(new_rows[row]), int(row)) for row in np.flatnonzero(alive)]
     for table in ("documents", "texts"):
@@ -273,7 +314,9 @@ def verify_segments(connection: sqlite3.Connection, folder: Path, dimension: int
                 f"{vectors.path} was changed after it was written: rows {first_row} to "
                 f"{first_row + count - 1} have another SHA-256 than recorded; copy the index anew"
             )
-    vectors.check_scales()
+    vector_sum = sum_of(vectors.blocks(0, len(vectors)), dimension, vectors.path)
+    if not np.array_equal(vector_sum, _stored_sum(connection, dimension)):
+        raise _damaged("another sum of the vectors", "that of the vectors which are there")
     check_tables(connection, len(vectors))
     lengths = snapshot.lengths(connection)
     check_postings(connection, lengths, [first_row for first_row, _, _ in segments])
@@ -303,16 +346,36 @@ def _use_vectors(
     return path
 
 
-def _copy_rows(vectors: Vectors, alive: NDArray[np.bool_], path: Path) -> str:
-    """Write the alive rows to ``path`` in pieces; the SHA-256 of them all."""
+def _copy_rows(
+    vectors: Vectors, alive: NDArray[np.bool_], path: Path
+) -> tuple[str, NDArray[np.int64]]:
+    """Write the alive rows to ``path`` in pieces; the SHA-256 and the sum of them all."""
     digest, written = hashlib.sha256(), 0
+    vector_sum = np.zeros(vectors.dimension + 1, np.int64)
     start = 0
     for block in vectors.blocks(0, len(vectors)):
         rows = np.ascontiguousarray(block[alive[start : start + len(block)]])
         append_vectors(path, written, rows)
         digest.update(rows.data)
+        vector_sum += sum_of([rows], vectors.dimension, path)
         start, written = start + len(block), written + len(rows)
-    return digest.hexdigest()
+    return digest.hexdigest(), vector_sum
+
+
+def _stored_sum(connection: sqlite3.Connection, dimension: int) -> NDArray[np.int64]:
+    """The stored sum of the vectors, as :func:`~pocketquery.sdk.index.vector_file.sum_of` gives it.
+
+    Raises:
+        CorruptArtifactError: it is no such sum.
+    """
+    row = connection.execute("SELECT value FROM meta WHERE key = ?", (_VECTOR_SUM,)).fetchone()
+    if not row or not isinstance(row[0], bytes) or len(row[0]) != (dimension + 1) * _SUM.itemsize:
+        raise _damaged("no sum of the vectors", f"one of {dimension} dimensions")
+    return np.frombuffer(row[0], _SUM).astype(np.int64)
+
+
+def _set_sum(connection: sqlite3.Connection, vector_sum: NDArray[np.int64]) -> None:
+    set_meta(connection, _VECTOR_SUM, vector_sum.astype(_SUM).tobytes())
 
 
 def _insert(

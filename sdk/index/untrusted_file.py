@@ -15,7 +15,7 @@ import os
 import sqlite3
 import struct
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from io import FileIO
 from pathlib import Path
@@ -34,8 +34,8 @@ __all__ = [
     "sha256_of_first",
 ]
 
-Schema = Mapping[str, Sequence[str]]
-"""Tables by name, each with the SQL it may have: first what is written, then earlier releases'."""
+Schema = Mapping[str, str]
+"""The SQL of tables by their names."""
 
 _CHUNK_BYTES = 1 << 20
 _MAGIC = b"SQLite format 3\0"
@@ -181,7 +181,7 @@ def check_schema(connection: sqlite3.Connection, schema: Schema, path: Path) -> 
     )
     tables = set()
     for kind, name, table, sql in entries:
-        if kind == "table" and name == table and sql in schema.get(name, ()):
+        if kind == "table" and name == table and sql == schema.get(name):
             tables.add(name)
         elif kind != "index" or sql is not None or table not in schema:  # of a UNIQUE of ours
             raise CorruptArtifactError(

@@ -19,6 +19,7 @@ from __future__ import annotations
 import os
 import struct
 import zlib
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +32,7 @@ from pocketquery.sdk.plain_files import mode_for, open_own_file, plain_size
 __all__ = [
     "MOST_DIMENSIONS",
     "SCALE_BYTES",
+    "SUM_UNIT",
     "ZERO",
     "Codes",
     "append_vectors",
@@ -38,6 +40,8 @@ __all__ = [
     "file_size",
     "map_vectors",
     "quantize",
+    "scales_of",
+    "sum_of",
     "without_vectors",
 ]
 
@@ -45,6 +49,9 @@ MOST_DIMENSIONS = 1 << 16  # 255 * 128 * this fits into the 32 bits that a searc
 ZERO = 128
 """The code of 0."""
 SCALE_BYTES = 4
+_MOST_SCALE = 1.001 / 127  # of a vector of length 1, however it was rounded
+SUM_UNIT = 2.0**-32
+"""What 1 in a sum of vectors stands for: in whole numbers it depends on no order."""
 
 Codes = NDArray[np.uint8]
 
@@ -59,6 +66,54 @@ def quantize(vectors: Floats) -> Codes:
     scales = (np.abs(vectors).max(axis=1, initial=0.0) / 127).astype("<f4")
     codes = np.rint(vectors / scales[:, None]) + ZERO
     return np.hstack([codes.astype(np.uint8), scales.view(np.uint8).reshape(-1, SCALE_BYTES)])
+
+
+def scales_of(rows: Codes, path: Path) -> Floats:
+    """The scales of ``rows`` of the file at ``path``, float32 (n,).
+
+    Raises:
+        CorruptArtifactError: one that no vector of length 1 has, NaN, negative or too large; or 0
+            in a row that has a vector.
+    """
+    scales = np.ascontiguousarray(rows[:, -SCALE_BYTES:]).view("<f4")[:, 0].astype(np.float32)
+    if (
+        len(scales)
+        and not (
+            (least := scales.min()) >= 0  # NaN is neither
+            and scales.max() <= _MOST_SCALE
+            and (least > 0 or (rows[scales == 0, :-SCALE_BYTES] == ZERO).all())
+        )
+    ):
+        raise CorruptArtifactError(
+            f"{path} was changed after it was written: a row's scale is not above 0 and at most "
+            f"{_MOST_SCALE:.5f}, so its scores would mean nothing. Copy the index anew or build it "
+            "again"
+        )
+    return scales
+
+
+def sum_of(blocks: Iterable[Codes], dimension: int, path: Path) -> NDArray[np.int64]:
+    """How many rows have a vector, and the sum of these, in units of ``SUM_UNIT``.
+
+    Args:
+        blocks: rows of the file, at most 2**20 at a time.
+        dimension: of the vectors.
+        path: of the file, for errors.
+
+    Returns:
+        int64 (d + 1,); the same whatever the rows' order.
+
+    Raises:
+        CorruptArtifactError: a scale that no vector has.
+    """
+    total = np.zeros(dimension + 1, np.int64)
+    for rows in blocks:
+        scales = scales_of(rows, path)
+        weights = np.rint(scales.astype(np.float64) / SUM_UNIT)
+        codes = rows[:, :-SCALE_BYTES].astype(np.float64) - ZERO
+        total[0] += np.count_nonzero(scales)
+        total[1:] += (weights @ codes).astype(np.int64)  # whole numbers below 2**53: exact
+    return total
 
 
 def without_vectors(rows: Codes, missing: NDArray[np.bool_]) -> Codes:

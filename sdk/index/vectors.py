@@ -1,39 +1,44 @@
 """Searching an index's vectors exactly, where they are mapped.
 
 A search multiplies the codes of :mod:`pocketquery.sdk.index.vector_file` by the query in 7 bits, in
-integers. Then the best ``_RESCORED`` are scored again with the query in float32, which removes the
-query's share of the rounding. Recall@10 rises from .987 to .994 and the scores are true to about
-0.003. A row without a vector is never a result.
+integers. How far that can be from the query in 24 bits is known for each query. So every row that
+may be among the best is scored again with those 24 bits, exactly, and the first rows are the same
+however many are asked for. Scores are true to the rounding of the stored vectors, about 0.003. A
+row without a vector is never a result.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from pocketquery.sdk.arrays import Floats, Int32s, NDArray, Rows
-from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
-from pocketquery.sdk.index.vector_file import SCALE_BYTES, ZERO, Codes, map_vectors
+from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.index.vector_file import SCALE_BYTES, ZERO, Codes, map_vectors, scales_of
 
 __all__ = [
+    "Query",
     "Vectors",
     "best",
     "best_first",
     "best_of_blocks",
     "in_blocks",
     "integer_product",
-    "rescored",
     "unit_rows",
 ]
 
+Score = TypeVar("Score", bound=np.floating[Any])
+
 _STEPS = 64  # of a query, on either side of zero
-_RESCORED = 100
+_FINE_STEPS = 1 << 23  # of a query, on either side of zero; float32 has no more
+_PRODUCTS = 2048  # rows that are in memory as float64 at a time
+_ALL = slice(None)
 _BLOCK = 1 << 16  # rows: their products stay in the processor's cache, and no search holds them all
+_ROUNDING_SLACK = 1e-6  # of the scan's factors, in float32
 _GROUP = 64  # scores whose highest is looked at first
-_MOST_SCALE = 1.001 / 127  # of a vector of length 1, however it was rounded
 
 
 def unit_rows(vectors: object, dimension: int, what: str) -> Floats:
@@ -70,6 +75,40 @@ def _numbers(vectors: object, what: str) -> NDArray[np.float64]:
     return array.astype(np.float64)
 
 
+class Query:
+    """A query's vector, as rows are scored by it.
+
+    Args:
+        vector: float32 (d,), of length 1.
+
+    Attributes:
+        fine: float64 (d,), whole numbers from -2**23 to 2**23; times ``fine_step`` the vector.
+        fine_step: what 1 stands for in ``fine``.
+        coarse: uint8 (d,), from 0 to 128, what the scan multiplies; 64 more than whole numbers that
+            are ``step`` each.
+        offset: what taking 128 from each code takes from the products.
+        step: what 1 stands for in ``coarse``.
+        slack: two rows whose coarse scores differ by more are in that order. Twice the length of
+            what ``coarse`` leaves out, times the largest length of a stored vector.
+    """
+
+    def __init__(self, vector: Floats) -> None:
+        largest = max(float(np.abs(vector).max()), 1e-30)
+        self.fine_step = largest / _FINE_STEPS
+        self.fine: NDArray[np.float64] = np.rint(vector.astype(np.float64) / self.fine_step)
+        self.step = np.float32(largest / _STEPS)
+        codes = np.rint(vector / self.step)  # whole numbers from -_STEPS to _STEPS
+        self.offset = ZERO * int(codes.sum())
+        self.coarse: NDArray[np.uint8] = (codes + _STEPS).astype(np.uint8)  # what the kernel takes
+        left_out = self.fine * self.fine_step - codes.astype(np.float64) * float(self.step)
+        longest = 1.001 + np.sqrt(len(vector)) / 254  # each number is rounded by half a step
+        self.slack = 2 * (float(np.linalg.norm(left_out)) * longest + _ROUNDING_SLACK)
+
+    def cosine(self, vector: NDArray[np.float64]) -> float:
+        """The inner product with a float64 (d,) vector."""
+        return float(self.fine @ vector) * self.fine_step
+
+
 class _BlockConstants(NamedTuple):
     scales: Floats
     shift: Int32s
@@ -96,18 +135,9 @@ class Vectors:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def check_scales(self) -> None:
-        """Look at every row's scale, as a search does that is the first to reach it.
-
-        Raises:
-            CorruptArtifactError: one that no vector of length 1 has, NaN, negative or too large; or
-                0 in a row that has a vector.
-        """
-        _scales(self._rows, self.path)
-
-    def placed(self) -> NDArray[np.bool_]:
-        """Which rows have a vector, bool (n,)."""
-        return _scales(self._rows, self.path) > 0
+    def placed(self, rows: NDArray[np.integer] | slice = _ALL) -> NDArray[np.bool_]:
+        """Which of ``rows`` have a vector, bool (m,)."""
+        return scales_of(self._rows[rows], self.path) > 0
 
     def floats(self, rows: NDArray[np.integer] | slice) -> Floats:
         """The stored vectors of ``rows``, float32 (m, d).
@@ -117,60 +147,60 @@ class Vectors:
         """
         some = self._rows[rows]
         codes = some[:, :-SCALE_BYTES].astype(np.float32)
-        return (codes - ZERO) * _scales(some, self.path)[:, None]
+        return (codes - ZERO) * scales_of(some, self.path)[:, None]
 
-    def rescore(self, query: Floats, rows: NDArray[np.integer]) -> Floats:
-        """Inner products of float32 (d,) with the stored vectors of ``rows``, float32 (m,)."""
-        some = self._rows[rows]
-        # (code - 128) . query, without another hundred rows of fresh memory.
-        products: Floats = some[:, :-SCALE_BYTES].astype(np.float32) @ query
-        products -= ZERO * query.sum()
-        products *= _scales(some, self.path)
+    def cosines(self, query: Query, rows: NDArray[np.integer]) -> NDArray[np.float64]:
+        """The cosines of ``rows``, float64 (m,), 0 where a row has no vector.
+
+        The sums are of whole numbers below 2**53, so they are exact: a row's cosine is the same
+        whatever other rows are asked for, and in every language.
+        """
+        products = np.zeros(len(rows))
+        for start in range(0, len(rows), _PRODUCTS):
+            some = self._rows[rows[start : start + _PRODUCTS]]
+            codes = some[:, :-SCALE_BYTES].astype(np.float64)
+            exact = codes @ query.fine - ZERO * query.fine.sum()
+            products[start : start + _PRODUCTS] = exact * scales_of(some, self.path)
+        products *= query.fine_step
         return products
 
     def search(
         self, query: Floats, k: int, allowed: NDArray[np.bool_] | None = None
-    ) -> tuple[NDArray[np.intp], Floats]:
-        """The ``k`` nearest rows, best first, and their scores.
+    ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+        """The ``k`` nearest rows, best first, and their cosines.
 
         Args:
             query: float32 (d,), of length 1.
             k: at most so many.
             allowed: bool (n,), the rows that may be returned; None for all.
         """
-        rows, _ = self.near(query, rescored(k), allowed)
-        return best_first(rows, self.rescore(query, rows), k)
+        meant = Query(query)
+        rows, _ = best_of_blocks(self.near(meant, allowed), k, slack=meant.slack)
+        return best_first(rows, self.cosines(meant, rows), k)
 
     def near(
-        self, query: Floats, most: int, allowed: NDArray[np.bool_] | None = None
-    ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-        """The ``most`` nearest rows, rising, by scores true to about 0.01, and those.
-
-        Of equal scores the first rows; none without a vector. Arguments as :meth:`search`.
+        self, query: Query, allowed: NDArray[np.bool_] | None = None
+    ) -> Iterator[tuple[int, NDArray[np.float64]]]:
+        """Every row's cosine, true to half of ``query.slack``, in blocks: the first row of each,
+        and float64 scores, -inf for rows without a vector and those that are not allowed.
         """
-        step = np.float32(max(float(np.abs(query).max()), 1e-30) / _STEPS)
-        codes = np.rint(query / step)  # whole numbers from -_STEPS to _STEPS
-        offset = ZERO * int(codes.sum())
-        codes += _STEPS
-        unsigned = codes.astype(np.uint8)  # what the kernel takes
+        for first, scores, missing in self.scores(query):
+            if len(missing):
+                scores[missing] = -np.inf
+            if allowed is not None:
+                scores[~allowed[first : first + len(scores)]] = -np.inf
+            yield first, scores
 
-        def blocks() -> Iterator[tuple[int, NDArray[np.float64]]]:
-            for number in range(len(self._constants)):
-                block = slice(number * _BLOCK, (number + 1) * _BLOCK)
-                if allowed is not None and not allowed[block].any():
-                    continue
-                scales, shift, missing = self._block_constants(number)
-                scores = integer_product(self._rows[block, :-SCALE_BYTES], unsigned)
-                scores -= shift
-                scores -= offset
-                scores *= scales * step
-                if len(missing):
-                    scores[missing] = -np.inf
-                if allowed is not None:
-                    scores[~allowed[block]] = -np.inf
-                yield block.start, scores
-
-        return best_of_blocks(blocks(), most)
+    def scores(self, query: Query) -> Iterator[tuple[int, NDArray[np.float64], NDArray[np.intp]]]:
+        """As :meth:`near`, of all rows; with the positions in the block that have no vector."""
+        for number in range(len(self._constants)):
+            block = slice(number * _BLOCK, (number + 1) * _BLOCK)
+            scales, shift, missing = self._block_constants(number)
+            scores = integer_product(self._rows[block, :-SCALE_BYTES], query.coarse)
+            scores -= shift
+            scores -= query.offset
+            scores *= scales * query.step
+            yield block.start, scores, missing
 
     def _block_constants(self, number: int) -> _BlockConstants:
         constants = self._constants[number]
@@ -178,7 +208,7 @@ class Vectors:
             rows = self._rows[number * _BLOCK : (number + 1) * _BLOCK]
             every = np.full(self.dimension, _STEPS, np.uint8)
             shift = integer_product(rows[:, :-SCALE_BYTES], every).astype(np.int32)
-            scales = _scales(rows, self.path)
+            scales = scales_of(rows, self.path)
             constants = _BlockConstants(scales, shift, np.flatnonzero(scales == 0))
             self._constants[number] = constants
         return constants
@@ -216,25 +246,23 @@ def integer_product(matrix: NDArray[np.uint8], vector: NDArray[np.uint8]) -> NDA
     return np.asarray(products, np.float64).reshape(-1)  # of one row it is a plain number
 
 
-def rescored(k: int) -> int:
-    """How many of the nearest rows are scored again where ``k`` are wanted."""
-    return max(2 * k, _RESCORED)
-
-
-def best_first(rows: Rows, scores: Floats, k: int) -> tuple[Rows, Floats]:
+def best_first(rows: Rows, scores: NDArray[Score], k: int) -> tuple[Rows, NDArray[Score]]:
     """The first ``k`` rows and their scores, best first, equal scores in the order of the rows."""
     order = np.lexsort((rows, -scores))[:k]
     return rows[order], scores[order]
 
 
-def best(scores: NDArray[np.floating[Any]], k: int) -> NDArray[np.intp]:
+def best(scores: NDArray[np.floating[Any]], k: int, slack: float = 0.0) -> NDArray[np.intp]:
     """The positions of the ``k`` >= 1 highest scores, rising; of equal scores the first ones.
 
-    So that what is found does not depend on how many are asked for.
+    So that what is found does not depend on how many are asked for. With a ``slack``, of scores
+    that are true to half of it: all that may be among the ``k`` highest.
     """
     if k >= len(scores):
         return np.arange(len(scores))
     least = np.partition(scores, len(scores) - k)[len(scores) - k]
+    if slack:
+        return np.flatnonzero(scores > least - slack)
     rows = np.flatnonzero(scores >= least)
     if len(rows) == k:
         return rows
@@ -243,7 +271,10 @@ def best(scores: NDArray[np.floating[Any]], k: int) -> NDArray[np.intp]:
 
 
 def best_of_blocks(
-    blocks: Iterable[tuple[int, NDArray[np.floating[Any]]]], most: int, above: float = -np.inf
+    blocks: Iterable[tuple[int, NDArray[np.floating[Any]]]],
+    most: int,
+    above: float = -np.inf,
+    slack: float = 0.0,
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
     """The ``most`` >= 1 highest of scores that come in blocks, as :func:`best` chooses them.
 
@@ -251,6 +282,7 @@ def best_of_blocks(
         blocks: the position of each block's first score, rising, and its scores.
         most: how many.
         above: only scores higher than this.
+        slack: of the scores, see :func:`best`.
 
     Returns:
         Their positions, rising, and the scores.
@@ -258,16 +290,17 @@ def best_of_blocks(
     positions, highest = np.zeros(0, np.intp), np.zeros(0)
     for first, scores in blocks:
         # Of equal ones the first stay. Until there are enough, a whole block would be sorted.
-        reached = _reached(scores, most) if len(positions) < most else above
+        reached = _reached(scores, most) - slack if len(positions) < most else above
         reaching = np.flatnonzero(scores >= reached if reached > above else scores > above)
         if not len(reaching):
             continue
         positions = np.concatenate([positions, reaching + first])
         highest = np.concatenate([highest, scores[reaching]])
-        chosen = best(highest, most)
+        chosen = best(highest, most, slack)
         positions, highest = positions[chosen], highest[chosen]
-        if len(positions) == most:
-            above = highest.min()
+        if len(positions) >= most:
+            least = np.partition(highest, len(highest) - most)[len(highest) - most]
+            above = max(above, float(least) - slack)
     return positions, highest
 
 
@@ -290,21 +323,3 @@ def in_blocks(
     """Scores that are all there, as :func:`best_of_blocks` takes them."""
     for first in range(0, len(scores), _BLOCK):
         yield first, scores[first : first + _BLOCK]
-
-
-def _scales(rows: Codes, path: Path) -> Floats:
-    scales = np.ascontiguousarray(rows[:, -SCALE_BYTES:]).view("<f4")[:, 0].astype(np.float32)
-    if (
-        len(scales)
-        and not (
-            (least := scales.min()) >= 0  # NaN is neither
-            and scales.max() <= _MOST_SCALE
-            and (least > 0 or (rows[scales == 0, :-SCALE_BYTES] == ZERO).all())
-        )
-    ):
-        raise CorruptArtifactError(
-            f"{path} was changed after it was written: a row's scale is not above 0 and at most "
-            f"{_MOST_SCALE:.5f}, so its scores would mean nothing. Copy the index anew or build it "
-            "again"
-        )
-    return scales

@@ -211,6 +211,7 @@ def apply_delta(
             space_id=info.space_id,
             dimension=info.dimension,
             encoded_by=source.encoded_by,
+            language=info.language,
             private=is_private(index) or is_private(delta),
         )
         try:
@@ -240,6 +241,11 @@ def _check_pair(before: IndexState, after: IndexState, signer: str | None) -> No
     if (old.space_id, old.dimension) != (new.space_id, new.dimension):
         raise SpaceMismatchError.between(
             f"the index {before.folder}", old.space_id, f"the index {after.folder}", new.space_id
+        )
+    if old.language != new.language:
+        raise InvalidInputError(
+            f"{before.folder} is in the language {old.language!r} and {after.folder} in "
+            f"{new.language!r}; expected one. Publish the new index whole"
         )
     if new.signature_key_id not in (None, signer):
         raise InvalidInputError(

@@ -177,6 +177,7 @@ def _cut(source: IndexState, rows: Rows, output: Path, signing_key: Key | None) 
         space_id=source.info.space_id,
         dimension=source.info.dimension,
         encoded_by=source.encoded_by,
+        language=source.info.language,
         signing_key=signing_key,
         private=is_private(source.folder),
     ) as builder:

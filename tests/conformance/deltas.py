@@ -112,7 +112,9 @@ def _answers(path: Path) -> dict[str, Any]:
                 hits = index.search(**search, **options)
                 search |= {"filter": plain(search["filter"])}
                 search |= {name: value.tolist() for name, value in options.items()}
-                searches.append(search | {"hits": [[hit.id, hit.score] for hit in hits]})
+                searches.append(
+                    search | {"hits": [[hit.id, hit.score, hit.cosine, hit.bm25] for hit in hits]}
+                )
         return {"contents_sha256": sha256, "size": len(index), "searches": searches}
 
 

@@ -342,8 +342,9 @@ def _indexes() -> Iterator[Case]:
             yield case(f"a bit of {name}, byte {place}", [_flip(name, read[name], place)])
     info = json.loads(read["index.json"])
     for name, value in (
-        ("format", "other"), ("format_version", 2), ("format_version", "1"),
-        ("space/id", "space-other"), ("space/dimension", 25), ("generation", -1),
+        ("format", "other"), ("format_version", 3), ("format_version", 1), ("format_version", "2"),
+        ("space/id", "space-other"), ("space/dimension", 25), ("generation", -1), ("language", ""),
+        ("language", "de"),
         ("generation", 99), ("files", {}),
     ):  # fmt: skip
         changed = json.loads(json.dumps(info))
@@ -506,7 +507,8 @@ def _deltas() -> Iterator[Case]:
     scales[24:28] = bytes(4)
     yield case("a scale of 0", [_put("", _repacked(plain, {"vectors": bytes(scales)}))])
     for name, value in (
-        ("format", "other"), ("format_version", 2), ("space/id", "space-other"),
+        ("format", "other"), ("format_version", 3), ("format_version", 1),
+        ("space/id", "space-other"),
         ("space/dimension", 25), ("from/contents_sha256", "0"),
         ("from/documents", 3), ("to/contents_sha256", "0" * 64), ("to/documents", -1),
         ("removed", 1 << 40), ("added", 0), ("changed", 0), ("parts", {}),

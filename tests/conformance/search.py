@@ -62,7 +62,9 @@ def main() -> None:
                 search: dict[str, Any] = {"query": text, "k": 1 + (number + place) % 7}
                 search |= {"mode": mode, "filter": _FILTERS[(number + place) % 5]}
                 hits = index.search(**search)
-                found.append(search | {"hits": [[hit.id, hit.score] for hit in hits]})
+                found.append(
+                    search | {"hits": [[hit.id, hit.score, hit.cosine, hit.bm25] for hit in hits]}
+                )
         inputs = [one | {"error": _error(index, encoder, one)} for one in _inputs()]
     text = json.dumps({"searches": found, "inputs": inputs}, ensure_ascii=True, indent=1)
     (TARGET / "expected.json").write_text(text + "\n", encoding="utf-8")

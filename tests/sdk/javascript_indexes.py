@@ -3,8 +3,7 @@
     python -m tests.sdk.javascript_indexes
 
 ``base`` is an index that was added to and deleted from; ``changed`` is what a copy of it answers
-after the changes in ``expected.json.gz``; ``compact`` is that copy, compacted;
-``earlier`` is of the first releases. Texts' terms, rows
+after the changes in ``expected.json.gz``; ``compact`` is that copy, compacted. Texts' terms, rows
 of vectors and means come with them. Whole numbers beyond JavaScript's are written
 ``{"$bigint": "..."}``, what JSON lacks ``{"$number": "Infinity"}``.
 """
@@ -14,7 +13,6 @@ from __future__ import annotations
 import base64
 import contextlib
 import gzip
-import hashlib
 import json
 import random
 import shutil
@@ -93,7 +91,7 @@ def main() -> None:
     """Write everything anew."""
     draw = random.Random(20)
     DATA.mkdir(parents=True, exist_ok=True)
-    for name in ("base", "compact", "earlier"):
+    for name in ("base", "compact"):
         shutil.rmtree(DATA / name, ignore_errors=True)
     base = DATA / "base"
     with create_index(base, space_id=SPACE, dimension=DIMENSION) as builder:
@@ -125,9 +123,6 @@ def main() -> None:
         with open_index(copy) as index:
             expected["compact"] = answers(index, random.Random(23))
         shutil.copytree(copy, DATA / "compact")
-    make_earlier(DATA / "earlier", draw)
-    with open_index(DATA / "earlier") as index:
-        expected["earlier"] = answers(index, random.Random(26), 10)
     expected["changes"] = changes
     expected["rows"] = base64.b64encode(rows).decode()
     expected["terms"] = terms(random.Random(24))
@@ -176,26 +171,6 @@ def make_changes(draw: random.Random) -> list[dict[str, Any]]:
     return changes
 
 
-def make_earlier(path: Path, draw: random.Random) -> None:
-    """An index as the first releases wrote it: postings with rowids, no state in index.json."""
-    with create_index(path, space_id=SPACE, dimension=DIMENSION) as builder:
-        builder.add(*some(draw, 300, 320))
-        builder.add(*some(draw, 320, 325))
-    database = sqlite3.connect(path / "documents.sqlite", isolation_level=None)
-    (sql,) = database.execute("SELECT sql FROM sqlite_master WHERE name = 'postings'").fetchone()
-    records = database.execute("SELECT * FROM postings").fetchall()
-    database.execute("DROP TABLE postings")
-    database.execute(sql.removesuffix(" WITHOUT ROWID"))
-    database.executemany("INSERT INTO postings VALUES (?, ?, ?, ?)", records)
-    database.close()
-    info = json.loads((path / "index.json").read_bytes())
-    info.pop("state", None)
-    data = (path / "documents.sqlite").read_bytes()
-    record = {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
-    info["files"]["documents.sqlite"] = record
-    (path / "index.json").write_text(json.dumps(info, indent=2) + "\n")
-
-
 def answers(index: Index, draw: random.Random, searches_wanted: int = 50) -> dict[str, Any]:
     """What Python answers."""
     searches = []
@@ -211,7 +186,8 @@ def answers(index: Index, draw: random.Random, searches_wanted: int = 50) -> dic
             hits = index.search(
                 query, **{**options, **({"vector": np.array(vector)} if mode != "lexical" else {})}
             )
-            searches.append({"query": query, **options, "hits": [[h.id, h.score] for h in hits]})
+            found = [[h.id, h.score, h.cosine, h.bm25] for h in hits]
+            searches.append({"query": query, **options, "hits": found})
     filters = []
     for _ in range(5 * searches_wanted):
         one = make_filter(draw, 0)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from pocketquery.sdk.errors import ArtifactError, CorruptArtifactError
-from pocketquery.sdk.index.bm25 import POSTINGS_TABLE
 from pocketquery.sdk.index.database import Database
 from pocketquery.sdk.index.folder import verify_index
 from pocketquery.sdk.index.index import Index, open_index
@@ -160,25 +158,6 @@ def test_what_a_killed_writer_left_is_read_whole_first(path: Path, operation: st
         CHANGES[operation](index)
     verify_index(path)
     assert read_info(path).state == "sealed"
-
-
-def test_an_index_of_an_earlier_release_is_taken_as_it_is(path: Path) -> None:
-    """No mark of writing, also after a kill; and postings with a rowid."""
-    killed_before_sealing(path)
-    edit_info(path, lambda fields: fields.pop("state"))
-    connection = sqlite3.connect(path / DATABASE, isolation_level=None)
-    connection.execute("ALTER TABLE postings RENAME TO before")
-    connection.execute(POSTINGS_TABLE["postings"][1])
-    connection.execute("INSERT INTO postings SELECT * FROM before")
-    connection.execute("DROP TABLE before")
-    connection.close()
-    verify_index(path)
-    for change_index in CHANGES.values():
-        with open_index(path, writable=True) as index:
-            change_index(index)
-    verify_index(path)
-    with open_index(path) as index:
-        assert len(index) == 29
 
 
 def test_files_are_hashed_once_a_sitting(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,7 +54,7 @@ class Bm25Ranker:
     def rank(self, queries: Sequence[str], depth: int) -> Iterator[NDArray[np.int64]]:
         """For each query the rows of the best passages, best first, int64 (at most depth,)."""
         for query in queries:
-            scores = bm25(self._database, self._analyzer.terms(query), self._lengths)
+            scores = bm25(self._database, self._analyzer.terms(query), self._lengths).scores
             matches = np.flatnonzero(scores)
             yield matches[_best(scores[matches], depth)]
 

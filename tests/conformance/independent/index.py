@@ -22,7 +22,8 @@ from tests.conformance.independent.filters import matches
 
 Floats = NDArray[np.float32]
 Hits = list[tuple[str, float]]
-CANDIDATES = 100
+MEANING = 0.25
+LEANING = 2
 
 
 class Index:
@@ -35,7 +36,7 @@ class Index:
             require(is_signed(data, signature, public_key), "another signature")
         info = json.loads(data)
         require(info["format"] == "pocketquery-index", "another format")
-        require(info["format_version"] == 1, "a newer version")
+        require(info["format_version"] == 2, "another version")
         self.space: dict[str, Any] = info["space"]
         for name, entry in info["files"].items():
             content = (folder / name).read_bytes()[: entry["bytes"]]
@@ -46,7 +47,8 @@ class Index:
         dimension = self.space["dimension"]
         require(meta["space"] == f"{dimension} {self.space['id']}", "another space")
         require(int(meta["generation"]) == info["generation"], "another generation")
-        self._read_rows(database, folder / meta["vectors"])
+        require(meta["language"] == info["language"], "another language")
+        self._read_rows(database, folder / meta["vectors"], meta["vector_sum"])
         rows = database.execute(
             "SELECT row, id, metadata, text FROM documents JOIN texts USING (row) ORDER BY row"
         )
@@ -59,7 +61,7 @@ class Index:
         self._postings = _postings(database)
         database.close()
 
-    def _read_rows(self, database: sqlite3.Connection, path: Path) -> None:
+    def _read_rows(self, database: sqlite3.Connection, path: Path, stored: bytes) -> None:
         dimension, data = self.space["dimension"], path.read_bytes()
         require(data[:8] == b"PQVECTOR", "no vector file")
         version, found = struct.unpack_from("<II", data, 8)
@@ -80,6 +82,10 @@ class Index:
         require(bool(((self._scales >= 0) & (self._scales <= 1.001 / 127)).all()), "a scale")
         require(bool((self._codes[~self.placed] == 128).all()), "codes without a scale")
         self._lengths = np.frombuffer(lengths, "<u4").astype(np.float32)
+        self._vectors = self._codes.astype(np.int64) - 128
+        units = np.rint(self._scales.astype(np.float64) * 2**32).astype(np.int64)
+        self._sum = [int(self.placed.sum()), *(units @ self._vectors).tolist()]
+        require(list(struct.unpack(f"<{dimension + 1}q", stored)) == self._sum, "the vectors' sum")
 
     def search(
         self,
@@ -94,43 +100,34 @@ class Index:
         if condition is not None:
             for row in np.flatnonzero(allowed):
                 allowed[row] = matches(condition, self.documents[int(row)][1])
-        most = max(k, CANDIDATES)
-        if mode == "dense":
-            return self._hits(*self._dense(unit(vector), k, allowed))
-        lexical = self._bm25(str(text))
-        lexical[~allowed] = 0
-        rows = np.flatnonzero(lexical)
-        rows = rows[_best(lexical[rows], most)]
         if mode == "lexical":
+            lexical, _, _ = self._bm25(str(text))
+            rows = np.flatnonzero(allowed & (lexical > 0))
             return self._hits(*_top(rows, lexical[rows], k))
         query = unit(vector)
-        near, _ = self._dense(query, most, allowed)
-        rows = np.union1d(rows, near)
-        fused = 0.5 * _scaled(self._exact(query, rows)) + 0.5 * _scaled(lexical[rows])
-        return self._hits(*_top(rows, fused, k))
+        largest = max(float(np.abs(query).max()), 1e-30) / 2**23
+        codes = np.rint(query.astype(np.float64) / largest).astype(np.int64)
+        cosines = (self._vectors @ codes) * self._scales.astype(np.float64) * largest
+        if mode == "dense":
+            rows = np.flatnonzero(allowed & self.placed)
+            return self._hits(*_top(rows, cosines[rows], k))
+        lexical, most, present = self._bm25(str(text))
+        whole = sum(code * one for code, one in zip(codes.tolist(), self._sum[1:], strict=True))
+        mean = whole / 2**32 * largest / (self._sum[0] + 1)
+        absent = 1 - present / most if most else 1
+        meaning = MEANING * (1 + LEANING * absent) / max(1 - mean, 0.05)
+        fused = np.where(self.placed, (cosines - mean) * meaning, 0)
+        fused += lexical.astype(np.float64) / (most or 1)
+        rows = np.flatnonzero(allowed & (self.placed | (lexical > 0)))
+        return self._hits(*_top(rows, fused[rows], k))
 
-    def _dense(self, query: Floats, k: int, allowed: NDArray[np.bool_]) -> tuple[Any, Any]:
-        allowed = allowed & self.placed
-        step = np.float32(max(float(np.abs(query).max()), 1e-30) / 64)
-        codes = np.rint(query / step).astype(np.int64)
-        product = self._codes.astype(np.int64) @ codes - 128 * codes.sum()
-        coarse = product * (self._scales * step).astype(np.float64)
-        coarse[~allowed] = -math.inf
-        rows = _best(coarse, max(2 * k, CANDIDATES))
-        rows = rows[allowed[rows]]
-        return _top(rows, self._exact(query, rows), k)
-
-    def _exact(self, query: Floats, rows: Any) -> Floats:
-        vectors = (self._codes[rows].astype(np.float32) - 128) * self._scales[rows][:, None]
-        exact: Floats = vectors @ query
-        return exact
-
-    def _bm25(self, text: str) -> Floats:
-        """Each operation rounded to float32, but for idf, which is float64."""
-        count = len(self._lengths)
+    def _bm25(self, text: str) -> tuple[Floats, float, float]:
+        """Scores, the most they can be, and that of the terms which are there. Each operation is
+        rounded to float32, but for idf, which is float64."""
+        count, most, present = len(self._lengths), 0.0, 0.0
         scores = np.zeros(count, np.float32)
         if not count:
-            return scores
+            return scores, most, present
         mean = max(mean_of(self._lengths), 1.0)
         norms = np.float32(1.2) * (np.float32(0.25) + np.float32(0.75 / mean) * self._lengths)
         for term, wanted in sorted(terms(text).items()):
@@ -138,7 +135,9 @@ class Index:
             idf = math.log1p((count - len(rows) + 0.5) / (len(rows) + 0.5))
             weight = np.float32(wanted * idf * 2.2)
             scores[rows] += weight * counts / (counts + norms[rows])
-        return scores
+            most += wanted * idf * 2.2
+            present += wanted * idf * 2.2 if len(rows) else 0
+        return scores, most, present
 
     def _hits(self, rows: Any, scores: Any) -> Hits:
         return [
@@ -213,19 +212,6 @@ def _postings(database: sqlite3.Connection) -> dict[str, tuple[Any, Any]]:
     }
 
 
-def _best(scores: Any, k: int) -> Any:
-    """Positions of the k highest, of equal ones the first, rising."""
-    order = np.lexsort((np.arange(len(scores)), -scores))[:k]
-    return np.sort(order)
-
-
 def _top(rows: Any, scores: Any, k: int) -> tuple[Any, Any]:
     order = np.lexsort((rows, -scores))[:k]
     return rows[order], scores[order]
-
-
-def _scaled(scores: Floats) -> Floats:
-    if not len(scores) or not scores.max() > scores.min():
-        return np.zeros(len(scores), np.float32)
-    scaled: Floats = (scores - scores.min()) / (scores.max() - scores.min())
-    return scaled

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import math
 import sqlite3
 from collections import Counter
@@ -7,6 +8,8 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pocketquery.sdk.errors import CorruptArtifactError
 from pocketquery.sdk.index.bm25 import (
@@ -58,7 +61,7 @@ def reference(texts: list[str], query: str) -> list[float]:
 def test_scores_equal_the_formula(connection: sqlite3.Connection, query: str, cut: int) -> None:
     for start in range(0, len(TEXTS), cut):
         insert_postings(connection, start, occurrences(TEXTS[start : start + cut]))
-    scores = bm25(connection, Counter(query.split()), lengths(TEXTS))
+    scores = bm25(connection, Counter(query.split()), lengths(TEXTS)).scores
     np.testing.assert_allclose(scores, reference(TEXTS, query), rtol=1e-5)
 
 
@@ -67,7 +70,7 @@ def test_hand_computed() -> None:
     connection = sqlite3.connect(":memory:")
     create_postings(connection)
     insert_postings(connection, 0, occurrences(["x y", "z y"]))
-    scores = bm25(connection, {"x": 1}, lengths(["x y", "z y"]))
+    scores = bm25(connection, {"x": 1}, lengths(["x y", "z y"])).scores
     np.testing.assert_allclose(scores, [math.log(2) * 2.2 / 2.2, 0], rtol=1e-6)
     connection.close()
 
@@ -76,7 +79,7 @@ def test_the_reference_fixture(connection: sqlite3.Connection) -> None:
     """Worked out apart from this code: N 3, mean length 3, df 1 and 2, idf log 8/3 and log 8/5."""
     texts = ["a b a", "b c", "c c c d"]
     insert_postings(connection, 0, occurrences(texts))
-    scores = bm25(connection, {"a": 1, "c": 1}, lengths(texts))
+    scores = bm25(connection, {"a": 1, "c": 1}, lengths(texts)).scores
     np.testing.assert_allclose(scores, [1.348640, 0.544215, 0.689339], atol=1e-6)
 
 
@@ -85,19 +88,40 @@ def test_renumbering_is_indexing_what_is_left(connection: sqlite3.Connection) ->
     insert_postings(connection, 2, occurrences(TEXTS[2:]))
     renumber_postings(connection, np.array([-1, 0, 1, -1, 2]))
     left = [TEXTS[1], TEXTS[2], TEXTS[4]]
-    scores = bm25(connection, {"a": 1, "b": 1, "e": 1}, lengths(left))
+    scores = bm25(connection, {"a": 1, "b": 1, "e": 1}, lengths(left)).scores
     np.testing.assert_allclose(scores, reference(left, "a b e"), rtol=1e-5)
     (terms,) = connection.execute("SELECT count(*) FROM postings WHERE term = 'e'").fetchone()
     assert terms == 0
 
 
 def test_no_documents(connection: sqlite3.Connection) -> None:
-    assert bm25(connection, {"a": 1}, np.zeros(0, np.float32)).shape == (0,)
+    lexical = bm25(connection, {"a": 1}, np.zeros(0, np.float32))
+    assert lexical.scores.shape == (0,)
+    assert (lexical.most, lexical.present) == (0, 0)
+
+
+def test_a_term_counts_by_its_weight(connection: sqlite3.Connection) -> None:
+    insert_postings(connection, 0, occurrences(TEXTS))
+    lexical = bm25(connection, {"a": 0.25, "nothing": 2.0}, lengths(TEXTS))
+    np.testing.assert_allclose(lexical.scores, np.array(reference(TEXTS, "a")) / 4, rtol=1e-6)
+    idf_of_a = math.log(1 + (5 - 3 + 0.5) / (3 + 0.5))
+    assert lexical.present == pytest.approx(0.25 * idf_of_a * 2.2)
+    assert lexical.most == pytest.approx(lexical.present + 2 * math.log(1 + 5.5 / 0.5) * 2.2)
+
+
+@given(st.lists(st.text("abc ", max_size=30), min_size=1, max_size=9), st.text("abcd ", max_size=9))
+def test_no_document_reaches_the_most(texts: list[str], query: str) -> None:
+    with contextlib.closing(sqlite3.connect(":memory:")) as made:
+        create_postings(made)
+        insert_postings(made, 0, occurrences(texts))
+        lexical = bm25(made, Counter(query.split()), lengths(texts))
+    assert (lexical.scores <= lexical.present * (1 + 1e-6)).all()
+    assert lexical.present <= lexical.most
 
 
 def test_a_count_beyond_16_bits_is_kept_at_the_most(connection: sqlite3.Connection) -> None:
     insert_postings(connection, 0, Counter({("a", 0): 100_000}))
-    assert bm25(connection, {"a": 1}, np.array([100_000], np.float32))[0] > 0
+    assert bm25(connection, {"a": 1}, np.array([100_000], np.float32)).scores[0] > 0
 
 
 def test_a_terms_records_lie_side_by_side(connection: sqlite3.Connection) -> None:

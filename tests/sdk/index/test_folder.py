@@ -112,15 +112,43 @@ def test_a_description_of_something_else(path: Path, data: bytes) -> None:
         open_index(path)
 
 
-def test_a_newer_format_is_refused(path: Path) -> None:
-    change(path / "index.json", lambda fields: fields.update(format_version=2))
-    with pytest.raises(UnsupportedVersionError, match=r"format_version is 2.*update"):
+@pytest.mark.parametrize(
+    ("version", "message"),
+    [
+        (3, r"format_version is 3.*update"),
+        (1, r"format_version is 1.*build it again: pocketquery index --documents FOLDER --output "),
+    ],
+)
+def test_another_format_is_refused(path: Path, version: int, message: str) -> None:
+    change(path / "index.json", lambda fields: fields.update(format_version=version))
+    with pytest.raises(UnsupportedVersionError, match=message):
         open_index(path)
 
 
-def test_a_newer_database_is_refused(path: Path) -> None:
-    execute(path / DATABASE, "PRAGMA user_version = 2")
-    with pytest.raises(UnsupportedVersionError, match="version 2"):
+@pytest.mark.parametrize("version", [1, 3])
+def test_another_database_is_refused(path: Path, version: int) -> None:
+    execute(path / DATABASE, f"PRAGMA user_version = {version}")
+    with pytest.raises(UnsupportedVersionError, match=f"version {version}"):
+        open_index(path)
+
+
+@pytest.mark.parametrize("value", ["NULL", "'text'", "x'00'", "zeroblob(8 * 33 + 8)"])
+def test_a_sum_of_the_vectors_that_is_none_is_refused(path: Path, value: str) -> None:
+    execute(path / DATABASE, f"UPDATE meta SET value = {value} WHERE key = 'vector_sum'")
+    with pytest.raises(CorruptArtifactError, match="sum of the vectors"):
+        open_index(path)
+
+
+def test_another_sum_of_the_vectors_is_found_by_verifying(path: Path) -> None:
+    execute(path / DATABASE, "UPDATE meta SET value = zeroblob(8 * 33) WHERE key = 'vector_sum'")
+    change(path / "index.json", lambda fields: fields.update(state="writing", generation=0))
+    with pytest.raises(CorruptArtifactError, match="another sum of the vectors"):
+        verify_index(path)
+
+
+def test_another_language_than_the_databases_is_refused(path: Path) -> None:
+    change(path / "index.json", lambda fields: fields.update(language="de"))
+    with pytest.raises(CorruptArtifactError, match="language 'en'"):
         open_index(path)
 
 
@@ -184,6 +212,10 @@ def test_a_commit_cut_short_is_undone_by_the_next_reader(path: Path, tmp_path: P
         lambda f: f.update(format_version=0),
         lambda f: f.update(format_version=True),
         lambda f: f.update(state="open"),
+        lambda f: f.pop("state"),
+        lambda f: f.pop("language"),
+        lambda f: f.update(language=""),
+        lambda f: f.update(language="x" * 33),
         lambda f: f["space"].update(dimension=0),
         lambda f: f["space"].update(dimension=2**40),
         lambda f: f["space"].update(dimension=float(DIMENSION)),

@@ -132,8 +132,6 @@ def test_a_filter_that_is_asked_about_few_finds_what_one_asked_about_all_does(
 ) -> None:
     query, condition = "the river that was sold and the comet", {"year": {"$lt": year}}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pocketquery.sdk.index.vectors._RESCORED", 3)
-        patch.setattr("pocketquery.sdk.index.search.CANDIDATES", 3)
         patch.setattr("pocketquery.sdk.index.search._SHARE", 0)
         expected = kept.search(query, k, filter=condition, mode=mode)
         patch.setattr("pocketquery.sdk.index.search._SHARE", 1)

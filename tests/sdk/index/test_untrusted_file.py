@@ -182,7 +182,7 @@ def test_limits_and_the_schemas_trust() -> None:
     connection.close()
 
 
-@pytest.mark.parametrize("version", [2, 2**31 - 1])
+@pytest.mark.parametrize("version", [3, 2**31 - 1])
 def test_a_newer_version_is_refused(path: Path, version: int) -> None:
     execute(path, f"PRAGMA user_version = {version}")
     with pytest.raises(UnsupportedVersionError, match=str(version)):

@@ -23,7 +23,7 @@ from pocketquery.sdk.index.vector_file import (
     quantize,
     without_vectors,
 )
-from pocketquery.sdk.index.vectors import Vectors, best, best_of_blocks, unit_rows
+from pocketquery.sdk.index.vectors import Query, Vectors, best, best_of_blocks, unit_rows
 
 
 def clustered(count: int, dimension: int = 64, seed: int = 0) -> Floats:
@@ -111,7 +111,6 @@ def test_blocks_of_any_size_find_what_one_finds(
     allowed = None if share is None else random.random(count) < share
     (query,) = clustered(1, 16, seed + 1)
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pocketquery.sdk.index.vectors._RESCORED", 5)
         whole = stored(Path(folder) / "vectors.u8", vectors)
         expected = whole.search(query, k, allowed)
         patch.setattr("pocketquery.sdk.index.vectors._BLOCK", block)
@@ -119,6 +118,40 @@ def test_blocks_of_any_size_find_what_one_finds(
         del whole
     np.testing.assert_array_equal(found[0], expected[0])
     np.testing.assert_array_equal(found[1], expected[1])
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    count=st.integers(1, 300),
+    dimension=st.sampled_from([1, 2, 16, 96]),
+    likeness=st.sampled_from([0.0, 1.0, 30.0]),
+    spikes=st.booleans(),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_the_scan_is_off_by_no_more_than_the_slack_says(
+    count: int, dimension: int, likeness: float, spikes: bool, seed: int
+) -> None:
+    random = np.random.default_rng(seed)
+    raw = random.standard_normal((count + 1, dimension)) + likeness
+    if spikes:  # one number is nearly all of a vector
+        raw[np.arange(count + 1), random.integers(0, dimension, count + 1)] += 100
+    vectors = unit_rows(raw, dimension, "vectors")
+    query = Query(vectors[-1])
+    with tempfile.TemporaryDirectory() as folder:
+        index = stored(Path(folder) / "vectors.u8", vectors[:-1])
+        ((_, coarse),) = index.near(query)
+        exact = index.cosines(query, np.arange(count))
+        floats = index.floats(np.arange(count)).astype(np.float64)
+        some = random.permutation(count)[: count // 2 + 1]
+        np.testing.assert_array_equal(index.cosines(query, some), exact[some])
+        rows, scores = index.search(vectors[-1], count)
+        first, _ = index.search(vectors[-1], 1 + count // 3)
+        del index
+    assert np.abs(coarse - exact).max() <= query.slack / 2
+    np.testing.assert_allclose(exact, floats @ vectors[-1].astype(np.float64), atol=1e-6)
+    assert rows.tolist() == np.argsort(-exact, kind="stable").tolist()
+    assert first.tolist() == rows[: 1 + count // 3].tolist()
+    np.testing.assert_array_equal(scores, exact[rows])
 
 
 def test_equal_scores_keep_the_order_of_the_rows(path: Path) -> None:
@@ -239,7 +272,7 @@ def test_a_scale_that_no_vector_has_is_never_a_score(path: Path, scale: float) -
         assert np.isfinite(index.search(clustered(1)[0], 10)[1]).all()
         return
     for use in (
-        index.check_scales,
+        index.placed,
         lambda: index.search(clustered(1)[0], 3),
         lambda: index.floats(np.array([3])),
     ):
@@ -254,7 +287,6 @@ def test_a_row_without_a_vector_is_near_to_nothing(path: Path) -> None:
     create_vectors(path, 64)
     append_vectors(path, 0, without_vectors(quantize(vectors), missing))
     index = Vectors(path, 64, 200)
-    index.check_scales()
     assert np.array_equal(index.placed(), ~missing)
     for query in (vectors[0], -vectors[7], clustered(1)[0]):
         rows, scores = index.search(query, 200)
@@ -262,7 +294,7 @@ def test_a_row_without_a_vector_is_near_to_nothing(path: Path) -> None:
         np.testing.assert_allclose(scores, vectors[rows] @ query, atol=0.01)
         assert index.search(query, 5, missing)[0].tolist() == []
     assert not index.floats(missing).any()
-    assert not index.rescore(vectors[0], np.flatnonzero(missing)).any()
+    assert not index.cosines(Query(vectors[0]), np.flatnonzero(missing)).any()
 
 
 def test_a_scale_that_changes_after_the_first_search_is_noticed(path: Path) -> None:

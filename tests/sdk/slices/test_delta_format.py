@@ -31,7 +31,8 @@ def contents(folder: Path) -> str:
     documents = connection.execute(
         "SELECT id, metadata, text FROM documents JOIN texts USING (row) ORDER BY row"
     ).fetchall()
-    data = b"pocketquery-contents-1\n" + text(meta["space"]) + struct.pack("<I", len(documents))
+    data = b"pocketquery-contents-2\n" + text(meta["space"]) + text(meta["language"])
+    data += struct.pack("<I", len(documents))
     data += b"".join(text(one) for row in documents for one in row)
     data += (folder / meta["vectors"]).read_bytes()[64 : 64 + len(documents) * WIDTH]
     data += b"".join(
@@ -80,7 +81,7 @@ def test_a_delta_is_what_the_page_says(versions: tuple[Path, Path, Path]) -> Non
     with zipfile.ZipFile(delta) as archive:
         files = {name: archive.read(name) for name in archive.namelist()}
     described = json.loads(files.pop("delta.json"))
-    assert (described["format"], described["format_version"]) == ("pocketquery-delta", 1)
+    assert (described["format"], described["format_version"]) == ("pocketquery-delta", 2)
     assert described["space"] == {"id": SPACE, "dimension": DIMENSION}
     counts = {"removed": 107, "added": 2, "changed": 1}
     assert {name: described[name] for name in counts} == counts
