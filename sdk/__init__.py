@@ -49,7 +49,8 @@ if TYPE_CHECKING:
     from pocketquery.sdk.loading import encode, encode_query, load
     from pocketquery.sdk.slices.deltas import apply_delta, make_delta
     from pocketquery.sdk.slices.slicing import slice_index, slice_index_by
-    from pocketquery.sdk.text_folders.text_folder import read_folder
+    from pocketquery.sdk.text_folders.listing import list_files
+    from pocketquery.sdk.text_folders.text_folder import read_file, read_folder
 
 __all__ = [
     "load",
@@ -57,6 +58,8 @@ __all__ = [
     "encode_query",
     "open_index",
     "create_index",
+    "list_files",
+    "read_file",
     "read_folder",
     "build_index",
     "slice_index",
@@ -93,7 +96,8 @@ __getattr__, __dir__ = lazy_names(
         "loading": ("load", "encode", "encode_query"),
         "encoder": ("Encoder",),
         "index.index": ("open_index", "create_index", "Index", "Hit", "Hits", "Document"),
-        "text_folders.text_folder": ("read_folder",),
+        "text_folders.listing": ("list_files",),
+        "text_folders.text_folder": ("read_file", "read_folder"),
         "indexing.building": ("build_index", "IndexReport"),
         "slices.slicing": ("slice_index", "slice_index_by"),
         "slices.deltas": ("make_delta", "apply_delta"),

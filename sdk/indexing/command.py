@@ -18,15 +18,19 @@ from pocketquery.sdk.errors import CorpusError, InvalidInputError
 from pocketquery.sdk.indexing.options import (
     add_encoder,
     add_engine,
+    add_files,
     add_passages,
     chosen_encoder,
     print_skipped,
+    print_skipped_files,
 )
 from pocketquery.sdk.plugins import load_plugin
 
 if TYPE_CHECKING:
     from pocketquery.sdk.index.documents import Document
     from pocketquery.sdk.indexing.building import IndexReport
+    from pocketquery.sdk.indexing.document_encoder import DocumentEncoder
+    from pocketquery.sdk.text_folders.listing import Skipped
 
 __all__ = ["CorpusNotes", "index"]
 
@@ -54,11 +58,13 @@ class CorpusNotes:
 
     Attributes:
         skipped: path and reason of each file that was not read.
+        files: of a folder, that were not read.
         lines: further lines for stderr.
     """
 
     def __init__(self) -> None:
         self.skipped: list[tuple[str, str]] = []
+        self.files: list[Skipped] = []
         self.lines: list[str] = []
 
     def skip(self, path: object, why: str) -> None:
@@ -77,7 +83,7 @@ def index(subparsers: Any) -> None:
     )
     add = parser.add_argument
     add("folder", nargs="?", metavar="FOLDER", help="the same as --documents")
-    add("--documents", metavar="FOLDER", help="text, Markdown, reStructuredText and HTML files")
+    add("--documents", metavar="FOLDER", help="text, Markdown, HTML, PDF, Word and other files")
     add(
         "--corpus",
         nargs="+",
@@ -86,6 +92,7 @@ def index(subparsers: Any) -> None:
     )
     add("--encoded", metavar="FOLDER", help="what encode-corpus wrote")
     add("--output", metavar="FOLDER", help="the index; one there is replaced (default: see below)")
+    add_files(parser)
     add_passages(parser)
     add_encoder(parser)
     add_engine(parser)
@@ -102,6 +109,7 @@ def _index(arguments: argparse.Namespace) -> int:
         raise
     finally:  # where nothing could be read, they say why
         print_skipped(notes.skipped)
+        print_skipped_files(notes.files, arguments.verbose)
     for line in notes.lines:
         print(line, file=sys.stderr)
     if arguments.json:
@@ -154,8 +162,8 @@ def _index_folder(folder: str, arguments: argparse.Namespace, notes: CorpusNotes
     from pocketquery.sdk.indexing.building import build_index
     from pocketquery.sdk.indexing.default_index import claim_default_index
 
-    documents = _documents(folder, notes)
     encoder = chosen_encoder(arguments).open()
+    documents = _documents(folder, arguments, encoder, notes)
     output = arguments.output
     return build_index(
         documents,
@@ -171,11 +179,21 @@ def _index_folder(folder: str, arguments: argparse.Namespace, notes: CorpusNotes
     )
 
 
-def _documents(folder: str, notes: CorpusNotes) -> Iterator[Document]:
+def _documents(
+    folder: str, arguments: argparse.Namespace, encoder: DocumentEncoder, notes: CorpusNotes
+) -> Iterator[Document]:
     """The passages of a folder; there is at least one."""
-    from pocketquery.sdk.text_folders.text_folder import SUFFIXES, read_folder
+    from pocketquery.sdk.text_folders.listing import SUFFIXES
+    from pocketquery.sdk.text_folders.text_folder import read_folder
 
-    passages = read_folder(folder, on_skipped=notes.skip)
+    passages = read_folder(
+        folder,
+        include=arguments.include,
+        exclude=arguments.exclude,
+        tokens=encoder.count_tokens,
+        most=encoder.max_length - 1,
+        on_skipped=notes.files.append,
+    )
     if (first := next(passages, None)) is None:
         raise CorpusError(
             f"{folder}: found no file with text; expected files that end in "

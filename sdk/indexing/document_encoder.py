@@ -46,6 +46,10 @@ class DocumentEncoder:
     name: str = ""
     digest: str = ""
 
+    def count_tokens(self, texts: list[str]) -> list[int]:
+        """How many tokens of each text are read; ``max_length`` where it may be longer."""
+        return [len(ids) for ids in self.tokens(texts)]
+
 
 @dataclass(frozen=True)
 class EncoderSource:

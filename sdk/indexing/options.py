@@ -10,8 +10,17 @@ from typing import Any
 from pocketquery.sdk.commands import add_public_key, chosen_public_key
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.indexing.document_encoder import EncoderSource
+from pocketquery.sdk.text_folders.listing import Skipped, skipped_line
 
-__all__ = ["add_encoder", "add_engine", "add_passages", "chosen_encoder", "print_skipped"]
+__all__ = [
+    "add_encoder",
+    "add_engine",
+    "add_files",
+    "add_passages",
+    "chosen_encoder",
+    "print_skipped",
+    "print_skipped_files",
+]
 
 _MOST_NAMED = 3  # files that are not read for one reason; of more the first is named
 _MOST_LINES = 100
@@ -39,6 +48,26 @@ def add_encoder(parser: argparse.ArgumentParser) -> None:
     add_public_key(parser)
     add("--batch-size", type=int, default=64, help="documents a batch (default: 64)")
     add("--device", help="torch device of the teacher (default: cpu)")
+
+
+def add_files(parser: argparse.ArgumentParser) -> None:
+    """Which files of a folder."""
+    add = parser.add_argument
+    add(
+        "--include",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="only files of the folder that match, as in a .gitignore; of any suffix, '*.py' too",
+    )
+    add(
+        "--exclude",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="no files and folders that match: drafts/, '*.log'. Both can be given several times",
+    )
+    add("--verbose", action="store_true", help="name every file that is skipped, and why")
 
 
 def add_passages(parser: argparse.ArgumentParser) -> None:
@@ -85,6 +114,20 @@ def chosen_encoder(arguments: argparse.Namespace) -> EncoderSource:
         public_key=chosen_public_key(arguments),
         device=arguments.device or "cpu",
     )
+
+
+def print_skipped_files(skipped: Sequence[Skipped], verbose: bool) -> None:
+    """Count on stderr, in one line, the files of a folder that were not read.
+
+    Args:
+        skipped: the files.
+        verbose: name each, and why.
+    """
+    if not skipped:
+        return
+    for one in skipped if verbose else ():
+        print(f"not read: {one.name}: {one.why}", file=sys.stderr)
+    print(skipped_line(skipped) + "; --verbose names them" * (not verbose), file=sys.stderr)
 
 
 def print_skipped(skipped: Sequence[tuple[str, str]]) -> None:

@@ -1,12 +1,12 @@
-"""Title and paragraphs of a page of HTML."""
+"""Sections and paragraphs of a page of HTML."""
 
 from __future__ import annotations
 
 from html.parser import HTMLParser
 
-from pocketquery.sdk.text_folders.outline import Outline, Paragraph
+from pocketquery.sdk.text_folders.outline import Line, Outline
 
-__all__ = ["html_text"]
+__all__ = ["read_html"]
 
 _BLOCKS = frozenset(
     "address article aside blockquote body br caption dd details div dl dt fieldset figcaption "
@@ -14,44 +14,79 @@ _BLOCKS = frozenset(
     "summary table td th tr ul".split()
 )
 _HEADINGS = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
-_SKIPPED_ELEMENTS = frozenset(("script", "style", "template", "noscript", "svg", "math"))
+_SKIPPED = frozenset("script style template noscript svg math nav dialog".split())
+_AROUND = frozenset(("header", "footer", "aside"))  # of a page; those of an article are read
+_MAIN = frozenset(("main", "article"))
+_UNCLOSED = frozenset("p li dt dd tr td th option".split())
+_SKIPPED_CLASSES = frozenset("footer sidebar sphinxsidebar related breadcrumbs navbar toc".split())
+_SKIPPED_ROLES = frozenset("navigation search banner contentinfo complementary dialog".split())
+_PERMALINKS = frozenset("headerlink anchor anchor-link anchorjs-link header-anchor".split())
+_VOID = frozenset("area base br col embed hr img input link meta source track wbr".split())
 
 
 class _Text(HTMLParser):
     """Collects title, headings and the text of blocks."""
 
-    def __init__(self) -> None:
+    def __init__(self, outline: Outline) -> None:
         super().__init__(convert_charrefs=True)
         self.title = ""
-        self.outline = Outline()
+        self.outline = outline
         self._words: list[str] = []
-        self._unread = 0
-        self._in_title = False
+        self._line = 0
+        self._skipped = list[str]()  # elements that are open, the first of which is not read
+        self._anchor = ""
+        self._in_title = self._in_pre = self._in_main = False
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag in _SKIPPED_ELEMENTS:
-            self._unread += 1
-        elif tag == "title" and not self._unread:  # an icon has one, too
+        values = {name: value or "" for name, value in attrs}
+        if self._skipped:
+            if tag not in _VOID:
+                self._skipped.append(tag)
+        elif tag not in _VOID and _is_skipped(tag, values, self._in_main):
+            if tag in _BLOCKS:
+                self.end()
+            self._skipped.append(tag)
+        elif tag == "title":  # an icon has one, too
             self._in_title = True
+        elif tag == "meta":
+            name = values.get("name", values.get("property", "")).lower()
+            if name.removeprefix("og:") == "description":
+                self.outline.fields = {"description": values.get("content", "")}
+        elif tag == "img":
+            self._words.append(f" {values.get('alt', '')} ")
         elif tag in _BLOCKS:
             self.end()
+            self._in_pre = self._in_pre or tag == "pre"
+        self._in_main = self._in_main or tag in _MAIN or values.get("role") == "main"
+        is_section = tag in ("section", "a") or "section" in values.get("class", "").split()
+        if not self._skipped and (tag in _HEADINGS or is_section):
+            named = values.get("name", "") if tag == "a" else ""
+            self._anchor = values.get("id") or named or self._anchor
 
     def handle_endtag(self, tag: str) -> None:
-        if tag in _SKIPPED_ELEMENTS:
-            self._unread = max(0, self._unread - 1)
+        if self._skipped:
+            if tag in self._skipped:  # with those in it that were not closed
+                del self._skipped[len(self._skipped) - 1 - self._skipped[::-1].index(tag) :]
         elif tag == "title":
             self._in_title = False
+        elif tag in _MAIN:
+            self.end()
+            self._in_main = False
         elif tag in _HEADINGS:
-            if heading := " ".join("".join(self._words).split()):
-                self.outline.head(int(tag[1]), heading)
+            heading = " ".join("".join(self._words).split())
+            self.outline.head(int(tag[1]), heading, self.getpos()[0], self._anchor)
             self._words.clear()
+            self._anchor = ""
         elif tag in _BLOCKS:
             self.end()
+            self._in_pre = self._in_pre and tag != "pre"
 
     def handle_data(self, data: str) -> None:
         if self._in_title:
             self.title = " ".join((self.title + data).split())
-        elif not self._unread:
+        elif not self._skipped:
+            if not self._words:
+                self._line = self.getpos()[0]
             self._words.append(data)
 
     def parse_html_declaration(self, i: int) -> int:
@@ -62,15 +97,47 @@ class _Text(HTMLParser):
 
     def end(self) -> None:
         """Whatever was collected is a paragraph."""
-        if text := " ".join("".join(self._words).split()):
-            self.outline.add(text)
+        text = "".join(self._words)
+        if text.strip():
+            self._anchor = ""
+        if self._in_pre:
+            lines = text.split("\n")
+            numbered = [Line(line, self._line + n) for n, line in enumerate(lines) if line.strip()]
+            self.outline.add(numbered, "\n")
+        else:
+            self.outline.add([Line(" ".join(text.split()), self._line)])
         self._words.clear()
 
 
-def html_text(text: str) -> tuple[str, list[Paragraph]]:
-    parser = _Text()
+def _is_skipped(tag: str, values: dict[str, str], in_main: bool) -> bool:
+    if tag in _UNCLOSED:  # its end may be missing, and what follows would be lost
+        return False
+    classes = set(values.get("class", "").lower().split())
+    return (
+        tag in _SKIPPED
+        or (tag in _AROUND and not in_main)
+        or values.get("role", "") in _SKIPPED_ROLES
+        or "hidden" in values
+        or values.get("aria-hidden") == "true"
+        or (tag == "a" and bool(classes & _PERMALINKS))
+        or (tag == "div" and bool(classes & _SKIPPED_CLASSES))
+    )
+
+
+def read_html(text: str, outline: Outline | None = None) -> Outline:
+    """The sections and paragraphs of a page, without its navigation.
+
+    Args:
+        text: of the page.
+        outline: to continue, with another page of a book.
+    """
+    parser = _Text(outline or Outline())
     parser.feed(text)
     parser.close()
     parser.end()
-    parser.outline.end()
-    return parser.title, parser.outline.paragraphs
+    outline = parser.outline
+    outline.end()
+    top = outline.title_section()
+    # A site's name is behind the page's own in <title>, and not in <h1>.
+    outline.title = top.heading if top and top.heading in parser.title else parser.title
+    return outline

@@ -1,141 +1,211 @@
-"""The paragraphs of a file below its headings, and passages of them.
+"""The sections and paragraphs of a file, and what each section is called.
 
-Passages are joined and cut to what an encoder reads, in scripts with spaces and without.
+A reader of a format calls :meth:`Outline.head` and :meth:`Outline.add` in the order of the file.
 """
 
 from __future__ import annotations
 
-import functools
+import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Any, NamedTuple
 
-from pocketquery.sdk.index.analysis import UNSPACED
+__all__ = [
+    "Line",
+    "Outline",
+    "Paragraph",
+    "Section",
+    "github_anchor",
+    "has_text",
+    "relined",
+    "sphinx_anchor",
+]
 
-__all__ = ["Outline", "Paragraph", "cut_passages"]
-
-_LONGEST = 100  # characters of a word; a longer one is cut into words of this many:
-_CHUNK = 20
-_SENTENCE_ENDS = (".", "!", "?", "。", "！", "？", "｡", "।", "؟")
+_LONGEST_SLUG = 60  # characters
 
 
-class Paragraph(NamedTuple):
-    headings: tuple[str, ...]
-    """Its section's, last; before it those above that have no text of their own."""
+class Line(NamedTuple):
+    """A part of a paragraph, and the line of the file that it begins on (from 1; 0: unknown)."""
+
     text: str
-    is_heading: bool = False
-    """Whether the text is the heading, with nothing below it."""
+    number: int
+
+
+@dataclass(frozen=True, eq=False)
+class Section:
+    """A heading with what is below it.
+
+    Attributes:
+        level: from 1.
+        heading: its words.
+        parent: the section around it.
+        anchor: what a link to it has behind ``#``.
+        key: its place among the file's sections, from the words of the headings.
+        line: of the heading, from 1.
+    """
+
+    level: int
+    heading: str
+    parent: Section | None
+    anchor: str
+    key: str
+    line: int
+
+    def path(self) -> list[Section]:
+        """The sections around it, outermost first, and itself."""
+        sections, one = list[Section](), self.parent
+        while one is not None:
+            sections.append(one)
+            one = one.parent
+        return [*sections[::-1], self]
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    """Text of one section, with one page.
+
+    Attributes:
+        section: None before the first heading.
+        text: what a reader of the file sees.
+        starts: where in ``text`` a line of the file begins, and its number.
+        page: of the file, from 1; None where it has none.
+    """
+
+    section: Section | None
+    text: str
+    starts: Sequence[tuple[int, int]] = ()
+    page: int | None = None
+
+    def line(self, offset: int) -> int:
+        """The line of the file on which the character at ``offset`` is."""
+        at = bisect_right(self.starts, offset, key=lambda start: start[0])
+        return self.starts[at - 1][1] if at else 0
 
 
 @dataclass
-class _Section:
-    level: int
-    heading: str
-    has_text: bool = False
-
-
 class Outline:
-    """The paragraphs of a file below its headings, none of which is lost."""
+    """What was read of a file.
 
-    def __init__(self) -> None:
-        self.first_heading = ""
-        self.paragraphs: list[Paragraph] = []
-        self._open: list[_Section] = []
+    Attributes:
+        title: that the file gives itself; empty where it gives none.
+        fields: of its front matter, metadata of every passage.
+        paragraphs: in their order. A heading with nothing below it is one.
+        anchor_of: makes a heading's anchor, from its words and how many had the same.
+    """
 
-    def head(self, level: int, heading: str) -> None:
+    anchor_of: Callable[[str, int], str] = lambda heading, before: ""
+    title: str = ""
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    paragraphs: list[Paragraph] = field(default_factory=list)
+    page: int | None = None
+    _sections: list[Section] = field(default_factory=list)
+    _open: Section | None = None
+    _is_empty: bool = False  # whether the open section has nothing below its heading
+    _keys: Counter[str] = field(default_factory=Counter)
+    _anchors: Counter[str] = field(default_factory=Counter)
+
+    def head(self, level: int, heading: str, line: int = 0, anchor: str = "") -> None:
         """A heading; it ends the sections of its own level and of those below."""
+        if not has_text(heading):
+            self.end(level)
+            return
         self.end(level)
-        self._open.append(_Section(level, heading))
-        self.first_heading = self.first_heading or heading
+        parent = self._open
+        key = f"{parent.key}/{_slug(heading)}" if parent else _slug(heading)
+        self._keys[key] += 1
+        if self._keys[key] > 1:
+            key = f"{key}~{self._keys[key]}"
+        if not anchor:
+            slug = self.anchor_of(heading, 0)
+            anchor = self.anchor_of(heading, self._anchors[slug])
+            self._anchors[slug] += 1
+        self._open = Section(level, heading, parent, anchor, key, line)
+        self._sections.append(self._open)
+        self._is_empty = True
 
-    def add(self, text: str) -> None:
-        """A paragraph."""
-        self.paragraphs.append(Paragraph(self._headings(), text))
-        if self._open:
-            self._open[-1].has_text = True
+    def add(self, lines: Sequence[Line], glue: str = " ") -> None:
+        """A paragraph of some lines, joined by ``glue``."""
+        lines = [line for line in lines if line.text.strip()]
+        if not lines:
+            return
+        texts = [line.text.rstrip() for line in lines]
+        begins = accumulate((len(text) + len(glue) for text in texts[:-1]), initial=0)
+        starts = [(start, line.number) for start, line in zip(begins, lines, strict=True)]
+        text = glue.join(texts)
+        if has_text(text):
+            self.paragraphs.append(Paragraph(self._open, text, starts, self.page))
+            self._is_empty = False
 
     def end(self, level: int = 0) -> None:
         """The end of the sections from ``level`` on."""
-        if self._open and self._open[-1].level >= level and not self._open[-1].has_text:
-            alone = self._open[-1].heading
-            self.paragraphs.append(Paragraph(self._headings(), alone, is_heading=True))
-        while self._open and self._open[-1].level >= level:
-            self._open.pop()
+        one = self._open
+        if one and self._is_empty and one.level >= level:
+            start = [(0, one.line)]
+            self.paragraphs.append(Paragraph(one, one.heading, start, self.page))
+        while self._open and self._open.level >= level:
+            self._open = self._open.parent
+        self._is_empty = False
 
-    def _headings(self) -> tuple[str, ...]:
-        above = tuple(section.heading for section in self._open[:-1] if not section.has_text)
-        return (*above, self._open[-1].heading) if self._open else ()
+    def title_above(self, section: Section | None, name: str) -> tuple[str, list[str]]:
+        """The title of the file as it is for a section, and the headings that follow it.
 
+        That is the title the file gives itself. Else a first heading of level 1 that has no
+        sibling. Of several each is the title of its own part. Else the file's name.
+        """
+        path = [one.heading for one in section.path()] if section else []
+        top = self.title_section()
+        title = self.title or (top.heading if top else "")
+        is_part = section is not None and section.path()[0].level == 1
+        if path and (title == path[0] or (is_part and not title)):
+            return path[0], path[1:]
+        return title or name, path
 
-class _Piece(NamedTuple):
-    """What is never cut: a word with the space behind it, or a letter of an unspaced script."""
-
-    text: str
-    cost: int  # in half words
-
-
-def cut_passages(
-    paragraphs: Iterable[Paragraph], words: int
-) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Neighbouring paragraphs of one section joined, and long ones cut, to ``words`` words; each
-    with its headings."""
-    headings, waiting, cost = tuple[str, ...](), list[_Piece](), 0
-    for paragraph in paragraphs:
-        pieces = [piece for word in paragraph.text.split() for piece in _pieces(word)]
-        more = sum(piece.cost for piece in pieces)
-        if waiting and (paragraph.headings != headings or cost + more > 2 * words):
-            yield headings, _joined(waiting)
-            waiting, cost = [], 0
-        headings = paragraph.headings
-        waiting += pieces
-        cost += more
-        start = 0
-        while cost > 2 * words:
-            stop = _cut(waiting, start, 2 * words)
-            yield headings, _joined(waiting[start:stop])
-            cost -= sum(piece.cost for piece in waiting[start:stop])
-            start = stop
-        del waiting[:start]
-    if waiting:
-        yield headings, _joined(waiting)
+    def title_section(self) -> Section | None:
+        """The section whose heading is the file's title: of level 1, above all text, and with no
+        sibling."""
+        first = self._sections[0] if self._sections else None
+        is_top = first is not None and first.level == 1
+        if not is_top or sum(one.level == 1 for one in self._sections) > 1:
+            return None
+        return None if self.paragraphs and self.paragraphs[0].section is None else first
 
 
-def _joined(pieces: Sequence[_Piece]) -> str:
-    return "".join(piece.text for piece in pieces).rstrip()
+def relined(text: str, lines: Sequence[Line]) -> list[Line]:
+    """``lines`` with the text that became of them, whose lines can be fewer."""
+    texts = text.split("\n")
+    if len(texts) != len(lines):
+        return [Line(" ".join(texts), lines[0].number)]
+    return [Line(one, line.number) for one, line in zip(texts, lines, strict=True)]
 
 
-@functools.lru_cache(1 << 16)  # every script in use
-def _kind(character: str) -> tuple[bool, bool]:
-    """Whether it is a letter of an unspaced script, and whether it belongs to what is before it,
-    as marks and closing punctuation do."""
-    category = unicodedata.category(character)
-    clings = category[0] == "M" or category in ("Cf", "Pe", "Pf", "Po")
-    return UNSPACED.match(character) is not None, clings
+def has_text(text: str) -> bool:
+    """Whether there is a letter, a digit or a sign that is a picture."""
+    return any(one.isalnum() or unicodedata.category(one) == "So" for one in text)
 
 
-def _pieces(word: str) -> list[_Piece]:
-    is_long = len(word) > _LONGEST
-    if not is_long and (word.isascii() or not UNSPACED.search(word)):
-        return [_Piece(f"{word} ", 2)]
-    pieces, start, unspaced = list[_Piece](), 0, _kind(word[0])[0]
-    for at, (own, clings) in enumerate(map(_kind, word)):
-        full = (is_long or unspaced) and at - start >= _CHUNK
-        if full or ((own or unspaced) and not clings and at):
-            pieces.append(_Piece(word[start:at], at - start if unspaced else min(2, at - start)))
-            start, unspaced = at, own
-    least = 1 if pieces else 2  # of a whole word
-    cost = len(word) - start if unspaced else 2
-    return [*pieces, _Piece(f"{word[start:]} ", max(least, cost))]
+def github_anchor(heading: str, before: int) -> str:
+    """The anchor that GitHub, and most generators of sites, make of a heading in Markdown.
+
+    Args:
+        heading: its words.
+        before: how many headings above it have the same anchor.
+    """
+    slug = re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+    return f"{slug}-{before}" if before else slug
 
 
-def _cut(pieces: Sequence[_Piece], start: int, most: int) -> int:
-    """Where to cut what begins at ``start``: after the last sentence that ends in the second half
-    of what costs ``most``, else where that is."""
-    place, cost, end = start, 0, 0
-    while place < len(pieces) and cost + pieces[place].cost <= most:
-        cost += pieces[place].cost
-        place += 1
-        if cost > most // 2 and pieces[place - 1].text.rstrip(" 」』）").endswith(_SENTENCE_ENDS):
-            end = place
-    return end or place
+def sphinx_anchor(heading: str, before: int) -> str:
+    """The anchor that docutils makes of a heading in reStructuredText."""
+    plain = unicodedata.normalize("NFKD", heading.lower()).encode("ascii", "ignore").decode()
+    slug = re.sub(r"^[-0-9]+|-+$", "", re.sub(r"[^a-z0-9]+", "-", plain))
+    return slug if slug and not before else f"id{before or 1}"
+
+
+def _slug(heading: str) -> str:
+    """A heading's part of an id: the words, without the signs that part ids."""
+    words = re.findall(r"\w+(?:[.+\-]\w+)*\+*", heading.casefold())
+    return "-".join(words)[:_LONGEST_SLUG] or "section"

@@ -1,99 +1,156 @@
 """The texts of a folder as documents: notes, manuals, web pages, cut into passages.
 
-Plain text, Markdown, reStructuredText and HTML. A passage is some paragraphs of one section, as
-long as an encoder reads; its title is the file's with the section's heading. A heading above other
-headings, with no text of its own, is in their titles, and one with nothing below it is a passage.
-What cannot be read is named, never passed over in silence.
+A passage is some paragraphs of one section, as long as an encoder reads. Its title is the file's
+with the headings above it. Its id comes from the file and those headings, so that a change in one
+section leaves the others' ids alone.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import groupby
 from pathlib import Path
 
-from pocketquery.sdk.errors import ArtifactNotFoundError, InvalidInputError
-from pocketquery.sdk.files import checked_path
 from pocketquery.sdk.index.documents import Document
 from pocketquery.sdk.plain_files import is_private
-from pocketquery.sdk.text_folders.html_text import html_text
-from pocketquery.sdk.text_folders.outline import cut_passages
-from pocketquery.sdk.text_folders.plain_text import plain_text
+from pocketquery.sdk.text_folders.formats import reader_of
+from pocketquery.sdk.text_folders.listing import Skipped, TextFile, list_files
+from pocketquery.sdk.text_folders.outline import Outline, Paragraph
+from pocketquery.sdk.text_folders.passages import (
+    Tokens,
+    cut_passages,
+    estimated_tokens,
+    fitting_title,
+)
+from pocketquery.sdk.text_folders.unread import UnreadError
 from pocketquery.sdk.validation import check, whole
 
-__all__ = ["SUFFIXES", "read_folder"]
+__all__ = ["read_file", "read_folder"]
 
-SUFFIXES = (".txt", ".md", ".markdown", ".rst", ".html", ".htm", "")
-"""Of the files that are read; without one it must look like text."""
-
-_MOST_BYTES = 64 << 20  # of one file
+_INDEX_NAMES = frozenset(("index", "readme", "_index"))
+_PARTED = re.compile(r"(?<=[^\W\d_])[-_]+(?=[^\W_])|(?<=[^\W_])[-_]+(?=[^\W\d_])")
+_LONGEST_FIELD = 500  # characters of a field of front matter; every passage has it
+_TRIES = 3  # to read a file that changes meanwhile
 
 
 def read_folder(
     folder: Path | str,
     *,
-    words: int = 120,
-    on_skipped: Callable[[Path, str], None] | None = None,
+    include: Iterable[str] = (),
+    exclude: Iterable[str] = (),
+    tokens: Tokens = estimated_tokens,
+    most: int = 120,
+    on_skipped: Callable[[Skipped], None] | None = None,
 ) -> Iterator[Document]:
-    """Yield the passages of all text files below ``folder``, in the order of their paths.
+    """Yield the passages of all files below ``folder`` that can be read. ::
 
-    Ids are ``path#number``; metadata has ``title``, ``path`` and ``part`` (from 1). The title is
-    the file's with the section's heading, and between them the headings above that have no text of
-    their own ("Orchard: Fruit trees: Pruning"); a heading with nothing below it is a passage.
-    Fenced code is one paragraph, without headings. Of reStructuredText, labels, comments and
-    directives without text are left out; of Markdown, comments and lines of HTML tags alone. Hidden
-    files and folders are left out, and links to folders, which are named. Passages of a file that
-    others cannot read are ``private``.
+        for passage in sdk.read_folder("notes", exclude=["drafts/"]):
+            print(passage.id, passage.metadata["title"])
+
+    Files are those of :func:`list_files`, passages those of :func:`read_file`.
 
     Args:
         folder: the folder, or one file.
-        words: of a passage, at most; longer paragraphs are cut, at the end of a sentence where
-            there is one. In scripts without spaces two characters count as a word, and of a word
-            of more than 100 characters 20 do.
-        on_skipped: called with each file or folder that is not read, and why; also files without
-            text.
+        include: only files that match one of these patterns, as in ``.gitignore``.
+        exclude: no files and folders that match one of these.
+        tokens: counts the tokens of texts; by default an estimate.
+        most: tokens of a passage with its title.
+        on_skipped: called with each file or folder that is not read.
 
     Raises:
         ArtifactNotFoundError: there is no such folder.
-        InvalidInputError: fewer than 10 words; ``folder`` is no path.
+        InvalidInputError: ``most`` is under 16, a pattern cannot be read, ``folder`` is no path.
     """
-    check("words", words, whole(10))
-    root = checked_path(folder, "the folder of texts")
-    if not root.exists():
-        raise ArtifactNotFoundError(f"{root}: found nothing there, expected a folder of texts")
-    base = root if root.is_dir() else root.parent
-
-    def skipped(path: Path, error: OSError | InvalidInputError) -> None:
-        if on_skipped is not None:
-            on_skipped(path, str(getattr(error, "strerror", None) or error))
-
-    for path in _files(root, skipped):
-        name = path.relative_to(base).as_posix()
+    check("most", most, whole(16))
+    listing = list_files(folder, include=include, exclude=exclude)
+    skipped = on_skipped or (lambda one: None)
+    for one in listing.skipped:
+        skipped(one)
+    for file in listing.files:
         try:
-            text = _read(path, name)
-        except (OSError, InvalidInputError) as error:
-            skipped(path, error)
-            continue
-        suffix = path.suffix.lower()
-        title, paragraphs = (
-            html_text(text) if suffix in (".html", ".htm") else plain_text(text, suffix)
+            yield from read_file(file, tokens=tokens, most=most)
+        except UnreadError as error:
+            skipped(Skipped(file.name, error.kind, str(error)))
+
+
+def read_file(
+    file: TextFile, *, tokens: Tokens = estimated_tokens, most: int = 120
+) -> list[Document]:
+    """The passages of one file, in their order. ::
+
+        listing = list_files("notes")
+        passages = read_file(listing.files[0])
+
+    Ids are ``path#headings``, ``garden.md#roses/pruning``, with ``:2`` for the second passage of a
+    section; before the first heading ``path#1``. Metadata has ``title`` (the file's with the
+    headings), ``path``, ``headings`` (a list), ``anchor`` and ``line`` where they are known,
+    ``page`` of what has pages, ``part`` (which passage of its section, from 1), and the fields of
+    front matter. Passages of a file that others cannot read are ``private``.
+
+    Args:
+        file: of a :class:`Listing`.
+        tokens: counts the tokens of texts; by default an estimate.
+        most: tokens of a passage with its title.
+
+    Raises:
+        UnreadError: the file cannot be read as text; its ``kind`` can be counted.
+    """
+    suffix = file.path.suffix.lower()
+    try:
+        outline = reader_of(suffix)(_bytes(file.path))
+        private = is_private(file.path)
+    except OSError as error:
+        raise UnreadError("unreadable", error.strerror or str(error)) from error
+    outline.end()
+    name = _title_of_name(file)
+    paragraphs = [*_searchable_words(outline, name), *outline.paragraphs]
+    if not outline.paragraphs:
+        if not outline.title:
+            raise UnreadError("without text", "no text")
+        paragraphs.append(Paragraph(None, outline.title, [(0, 1)]))
+    fields = {
+        name: value for name, value in outline.fields.items() if len(str(value)) <= _LONGEST_FIELD
+    }
+    documents, parts = list[Document](), Counter[str]()
+    for (section, page), group in groupby(paragraphs, lambda one: (one.section, one.page)):
+        title, headings = outline.title_above(section, name)
+        whole_title, rest = fitting_title(_title_parts(title, headings), tokens, most)
+        texts = [Paragraph(section, rest, (), page)] if rest else []
+        place = "/".join(
+            [*([section.key] if section else []), *([f"page-{page}"] if page is not None else [])]
         )
-        if not paragraphs:
-            skipped(path, InvalidInputError("no text"))
-        private = is_private(path)
-        title = title or path.stem.replace("_", " ").replace("-", " ")
-        passages = [p for p in paragraphs if not (p.is_heading and _contains(title, p.text))]
-        for part, (headings, passage) in enumerate(
-            cut_passages(passages or paragraphs[:1], words), start=1
-        ):
-            metadata = {"title": _whole_title(title, headings), "path": name, "part": part}
-            yield Document(f"{name}#{part}", passage, metadata, private)
+        for passage in cut_passages([*texts, *group], whole_title, tokens, most):
+            parts[place] += 1
+            known = {
+                "anchor": section.anchor if section else "",
+                "line": passage.line,
+                "page": page,
+            }
+            metadata = {
+                **fields,
+                "title": whole_title,
+                "path": file.name,
+                "headings": [one.heading for one in section.path()] if section else [],
+                "part": parts[place],
+                **{name: value for name, value in known.items() if value},
+            }
+            identifier = f"{file.name}#{_identifier(place, parts[place])}"
+            documents.append(Document(identifier, passage.text, metadata, private))
+    return documents
 
 
-def _whole_title(title: str, headings: tuple[str, ...]) -> str:
+def _identifier(place: str, part: int) -> str:
+    if not place:
+        return str(part)
+    return f"{place}:{part}" if part > 1 or place.isdigit() else place
+
+
+def _title_parts(title: str, headings: list[str]) -> list[str]:
     above = [heading for heading in headings[:-1] if not _contains(title, heading)]
-    return ": ".join([title, *above, *(one for one in headings[-1:] if one != title)])
+    return [title, *above, *(one for one in headings[-1:] if one != title)]
 
 
 def _contains(title: str, heading: str) -> bool:
@@ -102,46 +159,36 @@ def _contains(title: str, heading: str) -> bool:
     return f" {' '.join(words)} " in f" {' '.join(title_words)} "
 
 
-def _files(
-    root: Path, skipped: Callable[[Path, OSError | InvalidInputError], None]
-) -> Iterator[Path]:
-    if not root.is_dir():
-        yield root
-        return
-
-    def unlisted(error: OSError) -> None:
-        skipped(Path(error.filename), error)
-
-    for place, folders, names in os.walk(root, onerror=unlisted):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in folders:
-            if (path := Path(place, name)).is_symlink():  # which os.walk does not enter
-                skipped(path, InvalidInputError("a link to a folder; name the folder itself"))
-        for name in sorted(names):
-            if not name.startswith("."):
-                yield Path(place, name)
+def _title_of_name(file: TextFile) -> str:
+    """The file's name; of an index or README the folder's."""
+    stem = Path(file.name).stem
+    if stem.lower() in _INDEX_NAMES:
+        stem = Path(os.path.realpath(file.path)).parent.name or stem
+    return stem if " " in stem else _PARTED.sub(" ", stem)
 
 
-def _read(path: Path, name: str) -> str:
-    try:
-        name.encode()
-    except UnicodeEncodeError as error:  # the name of another system, and part of an id here
-        raise InvalidInputError("its name is not UTF-8; rename it") from error
-    if path.suffix.lower() not in SUFFIXES:
-        raise InvalidInputError(
-            f"a {path.suffix} file; expected one of {', '.join(filter(None, SUFFIXES))}"
-        )
-    if not path.is_file():
-        raise InvalidInputError("no plain file")
-    if (size := path.stat().st_size) > _MOST_BYTES:
-        raise InvalidInputError(f"{size / 1e6:.0f} MB; at most {_MOST_BYTES / 1e6:.0f} are read")
-    data = path.read_bytes()
-    if b"\0" in data and not data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise InvalidInputError("not text: it has zero bytes")
-    encoding = "utf-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"
-    try:
-        return data.decode(encoding)
-    except UnicodeDecodeError as error:
-        raise InvalidInputError(
-            f"not {error.encoding} at byte {error.start}; save it as UTF-8"
-        ) from error
+def _searchable_words(outline: Outline, name: str) -> list[Paragraph]:
+    """Words by which the file is to be found, for its first passage: of front matter, and its name
+    where the title does not say it."""
+    first = outline.paragraphs[0] if outline.paragraphs else Paragraph(None, "")
+    title = " ".join(_title_parts(*outline.title_above(first.section, name)))
+    words = [
+        ", ".join(map(str, value if isinstance(value, list) else [value]))
+        for field in ("aliases", "alias", "description", "summary", "tags", "keywords")
+        if (value := outline.fields.get(field)) and not isinstance(value, Mapping)
+    ]
+    names = [] if _contains(title, name) else [name]
+    start = [(0, first.line(0))]
+    return [Paragraph(first.section, one, start, first.page) for one in [*names, *words]]
+
+
+def _bytes(path: Path) -> bytes:
+    """A file's content, none of which is of another moment than the rest."""
+    for _ in range(_TRIES):
+        with path.open("rb") as file:
+            before = os.fstat(file.fileno())
+            data = file.read()
+            after = os.fstat(file.fileno())
+        if (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns):
+            return data
+    raise UnreadError("changing", "it changes while it is read; index it again later")

@@ -8,7 +8,8 @@ from itertools import groupby
 from pathlib import Path
 
 from pocketquery.sdk.errors import CorpusError
-from pocketquery.sdk.text_folders.text_folder import SUFFIXES, read_folder
+from pocketquery.sdk.text_folders.listing import SUFFIXES
+from pocketquery.sdk.text_folders.text_folder import read_folder
 from pocketquery.server.corpus.groups import Group
 from pocketquery.server.corpus.readers.document_groups import document_group
 from pocketquery.server.corpus.text import split_sentences
@@ -34,9 +35,7 @@ def read_text_folder(folder: Path | str, *, lang: str = "") -> Iterator[Group]:
         CorpusError: no file there has a text.
     """
     has_text, skipped = False, list[str]()
-    passages = read_folder(
-        folder, on_skipped=lambda path, why: skipped.append(f"{path.name} ({why})")
-    )
+    passages = read_folder(folder, on_skipped=lambda one: skipped.append(f"{one.name} ({one.why})"))
     for (_, title), section in groupby(
         passages, lambda one: (one.metadata["path"], one.metadata["title"])
     ):

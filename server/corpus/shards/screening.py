@@ -15,12 +15,12 @@ from pocketquery.sdk.errors import CorpusError
 from pocketquery.sdk.index.analysis import has_word
 from pocketquery.sdk.index.documents import Document, check_document, content
 from pocketquery.sdk.indexing.document_encoder import DocumentEncoder
-from pocketquery.sdk.text_folders.outline import Paragraph, cut_passages
+from pocketquery.sdk.text_folders.outline import Paragraph
+from pocketquery.sdk.text_folders.passages import cut_passages, fitting_title
 
 __all__ = ["TextCounts", "no_documents", "screened"]
 
 _BATCH_DOCUMENTS = 64  # documents
-_WORDS = (120, 60, 30, 15, 10)  # of a passage, until it is read whole
 _BLANK_LINES = re.compile(r"\n\s*\n")
 
 
@@ -128,41 +128,24 @@ def _are_longer(documents: Sequence[Document], encoder: DocumentEncoder) -> list
 
 
 def _cut(document: Document, encoder: DocumentEncoder) -> list[Document]:
-    """The passages of a document; those that are still too long are cut anew, to fewer words."""
-    title, rest = _short_title(document.metadata.get("title"), encoder)
-
-    def passage(text: str, part: int = 0) -> Document:
-        metadata = {"document": document.id, "part": part, **document.metadata}
-        metadata |= {"title": title} if rest else {}
-        return Document(f"{document.id}#{part}", text, metadata, document.private)
-
-    texts = _cut_text(f"{rest}\n\n{document.text}", _WORDS[0]) or [""]
-    for words in _WORDS[1:]:
-        longer = _are_longer([passage(text) for text in texts], encoder)
-        if not any(longer):
-            break
-        texts = [
-            part
-            for text, is_longer in zip(texts, longer, strict=True)
-            for part in (_cut_text(text, words) if is_longer else [text])
-        ]
-    return [passage(text, part) for part, text in enumerate(texts, start=1)]
-
-
-def _short_title(title: object, encoder: DocumentEncoder) -> tuple[str, str]:
-    """A title that leaves half of what is read to the text, for every passage begins with it; and
-    what was cut off, which is read as text."""
-    if not isinstance(title, str):
-        return "", ""
-    rest = list[str]()
-    for words in _WORDS[1:]:
-        if len(encoder.tokens([title])[0]) <= encoder.max_length // 2:
-            break
-        title, *more = _cut_text(title, words) or [title]
-        rest = [*more, *rest]
-    return title, " ".join(rest)
-
-
-def _cut_text(text: str, words: int) -> list[str]:
-    paragraphs = [Paragraph((), one) for one in _BLANK_LINES.split(text) if one.strip()]
-    return [passage for _, passage in cut_passages(paragraphs, words)]
+    """The passages of a document."""
+    title, most = document.metadata.get("title"), encoder.max_length - 1
+    rest, named = "", dict[str, str]()
+    if isinstance(title, str):
+        title, rest = fitting_title([title], encoder.count_tokens, most)
+        named = {"title": title}
+    paragraphs = [
+        Paragraph(None, " ".join(one.split()))
+        for one in [rest, *_BLANK_LINES.split(document.text)]
+        if one.strip()
+    ]
+    texts = cut_passages(paragraphs, named.get("title", ""), encoder.count_tokens, most)
+    return [
+        Document(
+            f"{document.id}#{part}",
+            passage.text,
+            {"document": document.id, "part": part, **document.metadata, **named},
+            document.private,
+        )
+        for part, passage in enumerate(texts, start=1)
+    ]
