@@ -11,7 +11,7 @@ import codecs
 import re
 import unicodedata
 
-from pocketquery.sdk.text_folders.unread import UnreadError
+from pocketquery.sdk.text_folders.outline import UnreadError
 
 __all__ = ["decode"]
 

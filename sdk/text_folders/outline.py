@@ -14,11 +14,14 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, NamedTuple
 
+from pocketquery.sdk.errors import InvalidInputError
+
 __all__ = [
     "Line",
     "Outline",
     "Paragraph",
     "Section",
+    "UnreadError",
     "github_anchor",
     "has_text",
     "relined",
@@ -26,6 +29,18 @@ __all__ = [
 ]
 
 _LONGEST_SLUG = 60  # characters
+
+
+class UnreadError(InvalidInputError):
+    """A file that cannot be read as text.
+
+    Attributes:
+        kind: of the reason, to count by: "encrypted", "without text".
+    """
+
+    def __init__(self, kind: str, why: str) -> None:
+        super().__init__(why)
+        self.kind = kind
 
 
 class Line(NamedTuple):

@@ -16,16 +16,15 @@ from pathlib import Path
 
 from pocketquery.sdk.index.documents import Document
 from pocketquery.sdk.plain_files import is_private
-from pocketquery.sdk.text_folders.formats import reader_of
+from pocketquery.sdk.text_folders.formats import read_outline
 from pocketquery.sdk.text_folders.listing import Skipped, TextFile, list_files
-from pocketquery.sdk.text_folders.outline import Outline, Paragraph
+from pocketquery.sdk.text_folders.outline import Outline, Paragraph, UnreadError
 from pocketquery.sdk.text_folders.passages import (
     Tokens,
     cut_passages,
     estimated_tokens,
     fitting_title,
 )
-from pocketquery.sdk.text_folders.unread import UnreadError
 from pocketquery.sdk.validation import check, whole
 
 __all__ = ["read_file", "read_folder"]
@@ -100,7 +99,7 @@ def read_file(
     """
     suffix = file.path.suffix.lower()
     try:
-        outline = reader_of(suffix)(_bytes(file.path))
+        outline = read_outline(_bytes(file.path), suffix)
         private = is_private(file.path)
     except OSError as error:
         raise UnreadError("unreadable", error.strerror or str(error)) from error

@@ -129,6 +129,7 @@ BASE = {
     "simsimd",
     "snowballstemmer",
     "flatbuffers",
+    "pathspec",
     "packaging",
     "protobuf",
 }

@@ -56,7 +56,14 @@ def test_the_base_install_is_the_device(wheel: zipfile.ZipFile) -> None:
     required = metadata(wheel).get_all("Requires-Dist") or []
     base = {line.split(";")[0].strip() for line in required if "extra ==" not in line}
     names = {line.split(">")[0].split("=")[0].split("<")[0].strip() for line in base}
-    assert names == {"numpy", "onnxruntime", "sentencepiece", "simsimd", "snowballstemmer"}
+    assert names == {
+        "numpy",
+        "onnxruntime",
+        "pathspec",
+        "sentencepiece",
+        "simsimd",
+        "snowballstemmer",
+    }
     extras = set(metadata(wheel).get_all("Provides-Extra") or [])
     assert {"client", "federation", "server", "export", "demo", "sign", "dev"} <= extras
 

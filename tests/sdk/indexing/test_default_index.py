@@ -62,7 +62,7 @@ def test_an_index_of_another_folder_is_left_alone(
         (["a", "--workers", "2"], "--workers and --ray-address go with --engine ray"),
         (["a", "--passages"], "--passages is given without --corpus"),
         (["."], "found no file with text"),
-        ([".", "--device", "cuda"], "found no file with text"),
+        ([".", "--device", "cuda"], "--device cuda is given without --teacher"),
     ],
 )
 def test_what_cannot_be_indexed_says_why(

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from pocketquery.sdk.text_folders.decoding import decode
-from pocketquery.sdk.text_folders.unread import UnreadError
+from pocketquery.sdk.text_folders.outline import UnreadError
 
 RUSSIAN = "Насос перезапускается после отключения питания. Проверьте клапан.\n"
 TEXTS = {

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from pocketquery import sdk
 from pocketquery.sdk.errors import ArtifactNotFoundError, InvalidInputError
-from pocketquery.sdk.text_folders import text_folder
 from pocketquery.sdk.text_folders.listing import SUFFIXES
 from tests.sdk.text_folders.reading import passages, seen, skipped, write
 
@@ -155,7 +154,7 @@ def test_a_file_that_changes_while_it_is_read_is_skipped(
             file.write("x")
         return real(descriptor)
 
-    monkeypatch.setattr(text_folder.os, "fstat", growing)
+    monkeypatch.setattr(os, "fstat", growing)
     assert skipped(tmp_path)[1] == "skipped 1 file: 1 changing"
 
 

@@ -238,7 +238,8 @@ def test_a_long_title_leaves_room_for_the_text_and_is_never_lost(tmp_path: Path,
     titles = {passage.metadata["title"] for passage in passages}
     (short,) = titles
     assert title.startswith(short)
-    assert " ".join([short, *(passage.text for passage in passages)]) == f"{title} {text}".strip()
+    parts = " ".join([short, *(passage.text for passage in passages)]).split()
+    assert parts == f"{title} {text}".split()
     assert len(passages) > 3
 
 
