@@ -8,6 +8,7 @@ forms. Words with a digit are never stemmed.
 from __future__ import annotations
 
 import importlib
+import re
 import threading
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -59,6 +60,7 @@ LANGUAGES = {
 }
 """The languages with a stemmer, and the scripts that each is written in."""
 
+_DIGIT = re.compile("[0-9]")
 _LEAST, _MOST = 3, 64  # letters of a word that is stemmed
 _ONE_AT_A_TIME = threading.Lock()  # a stemmer holds the word that it works on
 _Stem = Callable[[str], str]
@@ -91,7 +93,7 @@ def stem_of(language: str) -> _Stem:
     by_script = _OF_SCRIPT | dict.fromkeys(LANGUAGES[language], language)
 
     def stem(word: str) -> str:
-        if not _LEAST <= len(word) <= _MOST or any(map(str.isdigit, word)):
+        if not _LEAST <= len(word) <= _MOST or _DIGIT.search(word):
             return word
         name = by_script.get(script_of(word[0]))
         if name is None:

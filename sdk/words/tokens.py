@@ -96,7 +96,7 @@ _SLASHED = re.compile(r"(?<![w0/.-])[w0]{1,3}/[w0]{1,3}(?:\+{1,2})?(?![w0/.-])")
 _DUNDER = re.compile(r"(?<![w0_])__[w0]+(?:_+[w0]+)*__(?![w0_])")  # __init__
 _CONTRACTION = re.compile(r"'(?:t|re|ve|ll|d|m)$|^o'", re.IGNORECASE)
 _VERSION = re.compile(r"[vV](?=\d+\.\d)")
-_NUMBER = re.compile(r"\d+(?:\.\d+)+")
+_NUMBER = re.compile(r"\d+(?:\.\d+)+(?![^\W_])")
 _DROPPED_SIGN = re.compile(r"(?<!\d)[-_']+|[-_']+(?!\d)")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _IDENTIFIER = re.compile(r"[a-z][a-z0-9]+[A-Z]")
@@ -149,15 +149,12 @@ def _chain(made: Cut, prefix: str, text: str, shape: str, suffix: str) -> None:
     if len(members) > 1 and all(stop - start == 1 for start, stop in members):
         made.joins.append("".join(text[start] for start, _ in members))  # U.S.A.
     elif len(members) > 1 or prefix or suffix:
-        made.compounds.append(prefix + text + suffix)
         if len(members) > 2:
             made.compounds.append(text[members[-2][0] :] + suffix)  # Flask.route of app.Flask.route
+        made.compounds.append(prefix + text + suffix)
 
 
 def _member(made: Cut, text: str, shape: str) -> None:
-    version = _VERSION.match(text)
-    if version:
-        text, shape = text[1:], shape[1:]
     words = [text[found.start() : found.end()] for found in _WORD.finditer(shape)]
     made.words.extend(word[:_MOST_LETTERS] for word in words)
     for word in words:
@@ -171,6 +168,8 @@ def _member(made: Cut, text: str, shape: str) -> None:
         if len(words) == 2 and _CONTRACTION.search(text):
             made.joins.append(text.replace("'", ""))
         return
+    if _VERSION.match(text):
+        text = text[1:]
     number = _NUMBER.search(text)
     if number and number[0] != text:
         made.compounds.append(number[0])

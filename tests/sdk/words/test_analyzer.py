@@ -58,7 +58,7 @@ def test_words(text: str, terms: dict[str, int]) -> None:
         ("get_user_name(self):", "get user name self", "get_user_name getusernam"),
         ("getUserName()", "getusernam", "get user name"),
         ("3.11.7", "3 11 7", "3.11.7"),
-        ("(v1.0.10)", "1 0 10", "1.0.10"),
+        ("(v1.0.10)", "v1 0 10", "1.0.10"),
         ("3.11.7-rc1", "3 11 7 rc1", "3.11.7 3.11.7rc1"),
         ("C++,", "c", "c++"),
         ("C#.", "c", "c#"),
