@@ -17,9 +17,9 @@ from pocketquery.sdk.words.tokens import cut
 
 __all__ = ["Analyzer", "Terms"]
 
-# Of a query's terms. What is beside words takes weight from them, so that a long query does not turn
-# on its one compound. Chosen on SciFact's training claims, three forums and the names in Flower's
-# documentation.
+# Of a query's terms. What is beside words takes weight from them, so that a long query does not
+# turn on its one compound. Chosen on SciFact's training claims, three forums and the names in
+# Flower's documentation.
 _WEIGHTS_BESIDE = (1.0, 0.5, 0.5)  # compounds, joins, parts
 _INNER = 0.5  # less for a compound within another
 _WORDS_OF_A_COMPOUND = 0.5
