@@ -1,6 +1,6 @@
 /** `npm run build`: src/ to dist/, and single files for pages that use no bundler. */
 
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 import { copyFileSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
@@ -14,6 +14,15 @@ for (const file of readdirSync("dist", { recursive: true }).filter((name) => nam
   const plain = text.replace(/\b(\w+Array)<ArrayBuffer(Like)?>/g, "$1");
   if (plain !== text) writeFileSync(`dist/${file}`, plain);
 }
+// The stemmers are Python's; src/words/stemmers/stemmers.d.ts declares them.
+const ours = "../../.venv/bin/python";
+const python = process.env.PYTHON ?? (existsSync(ours) ? ours : "python3");
+const made = spawnSync(python, ["scripts/words/stemmers.py", "dist/words/stemmers"], { encoding: "utf8" });
+if (made.status !== 0) {
+  const why = made.error?.message ?? made.stderr;
+  throw new Error(`${python} did not write the stemmers; expected a Python with snowballstemmer (PYTHON=...): ${why}`);
+}
+copyFileSync("src/words/stemmers/stemmers.d.ts", "dist/words/stemmers/stemmers.d.ts");
 const single = { bundle: true, minify: true, format: "esm", target: "es2022", logLevel: "warning" };
 await build({
   ...single,
