@@ -1,7 +1,8 @@
 """What Python computes, written down so that the JavaScript SDK can be held to it.
 
 ``python -m tests.sdk.javascript_expectations FOLDER [TEXTS]`` writes tokenizers, texts and their
-ids (100,000 diverse texts unless said otherwise), and vectors of the reference bundle.
+ids (100,000 diverse texts unless said otherwise), vectors of the reference bundle, and stems of
+20,000 words a language.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 from pocketquery.sdk import load
 from pocketquery.sdk.bundle.golden import parse_golden
 from pocketquery.sdk.tokenizers.tokenizer import Tokenizer, open_tokenizer
+from tests.conformance.stems import stems
 from tests.sdk.diverse_text import added_token, diverse_strings, rich_wordpiece
 from tests.sdk.multilingual_model import made_up_texts, train_model
 
@@ -142,6 +144,7 @@ def write_vectors(folder: Path) -> None:
 def main(folder: Path, count: int) -> None:
     """Write everything into ``folder``."""
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / "stems.json").write_text(json.dumps(stems(20_000)), encoding="utf-8")
     write_vectors(folder)
     write_wordpiece(folder, count)
     write_code_points(folder)
