@@ -11,8 +11,8 @@ from pathlib import Path
 from pocketquery.sdk.tokenizers import bert_normalizer
 from pocketquery.sdk.tokenizers.added_tokens import is_word_character
 from pocketquery.sdk.tokenizers.bert_normalizer import CharacterClass
-from tests.sdk.javascript_terms import runs
 
+_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 TARGET = Path(__file__).parents[2] / "sdk" / "js" / "src" / "tokenizer" / "unicode_tables.ts"
 
 _CLASSES = {
@@ -40,12 +40,12 @@ def tables() -> str:
         parts.append(_character_class(name, meaning, found.ranges))
     parts.append(_character_class("WORD_CHARACTERS", "Characters of words.", _word_ranges()))
     comment = "/** Lower case beyond ASCII, for `mapOfRuns`: an engine's Unicode may be older. */"
-    parts.append(f"{comment}\nexport const LOWERCASED =\n{_quoted(runs(_lowercased()))};\n")
+    parts.append(f"{comment}\nexport const LOWERCASED =\n{quoted(runs(_lowercased()))};\n")
     return "\n".join(parts)
 
 
 def _character_class(name: str, meaning: str, ranges: str) -> str:
-    call = f"/* @__PURE__ */ CharacterClass.of(\n{_quoted(ranges)},\n)"
+    call = f"/* @__PURE__ */ CharacterClass.of(\n{quoted(ranges)},\n)"
     return f"/** {meaning} */\nexport const {name} = {call};\n"
 
 
@@ -72,12 +72,42 @@ def _word_ranges() -> str:
     return " ".join(f"{a:X}" if a == b else f"{a:X}-{b:X}" for a, b in spans)
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
+    """``text`` as a constant over several lines."""
     lines = textwrap.wrap(text, 92, break_on_hyphens=False)
     return "\n".join(
         f'  "{line}{" " if number < len(lines) else ""}"{" +" if number < len(lines) else ""}'
         for number, line in enumerate(lines, 1)
     )
+
+
+def runs(pairs: list[tuple[int, int]]) -> str:
+    """(from, to) pairs as runs of equal step and distance."""
+    found: list[list[int]] = []  # first, count, step, distance
+    for code, to in pairs:
+        distance = to - code
+        if found:
+            first, count, step, last_distance = found[-1]
+            gap = code - (first + (count - 1) * step)
+            if distance == last_distance and gap in ((1, 2) if count == 1 else (step,)):
+                found[-1] = [first, count + 1, gap, distance]
+                continue
+        found.append([code, 1, 1, distance])
+    previous, out = 0, []
+    for first, count, step, distance in found:
+        out += [base36(first - previous), base36(count), base36(step), base36(distance)]
+        previous = first
+    return " ".join(out)
+
+
+def base36(value: int) -> str:
+    """``value`` as JavaScript's ``parseInt(text, 36)`` reads it."""
+    sign, value, digits = "-" if value < 0 else "", abs(value), ""
+    while True:
+        value, digit = divmod(value, 36)
+        digits = _DIGITS[digit] + digits
+        if not value:
+            return sign + digits
 
 
 if __name__ == "__main__":

@@ -27,9 +27,9 @@ const single = { bundle: true, minify: true, format: "esm", target: "es2022", lo
 await build({
   ...single,
   entryPoints: {
-    "pocketquery.min": "src/web.ts",
-    "pocketquery.worker.min": "src/worker/script.ts",
-    "pocketquery.search.worker.min": "src/worker/search_script.ts",
+    "pocketquery.min": "dist/web.js",
+    "pocketquery.worker.min": "dist/worker/script.js",
+    "pocketquery.search.worker.min": "dist/worker/search_script.js",
   },
   outdir: "dist",
 });

@@ -6,7 +6,7 @@
  * meant harm: parsing takes time and memory in proportion to its size, which the caller bounds.
  */
 
-import { CorruptArtifactError } from "./errors.js";
+import { CorruptArtifactError, UnsupportedVersionError } from "./errors.js";
 import { isInteger, type Json, type JsonObject, parseJson, plain } from "./json.js";
 import { characterCount, repr, shortened } from "./python_text.js";
 import { decodeUtf8, isWellFormed } from "./utf8.js";
@@ -53,6 +53,21 @@ export class Fields {
   /** The raw fields. */
   entries(): Iterable<[string, Json]> {
     return this.#values;
+  }
+
+  /**
+   * See that `format_version` is `version`.
+   * @param rebuild what to do about an older one
+   * @throws UnsupportedVersionError of a newer release, or an older one
+   */
+  checkVersion(version: number, rebuild: string): void {
+    const found = this.integer("format_version", 1);
+    if (found === version) return;
+    throw new UnsupportedVersionError(
+      found > version
+        ? `${this.#source}: format_version is ${found}, this release reads up to ${version}; update pocketquery`
+        : `${this.#source}: format_version is ${found}, this release reads ${version}; ${rebuild}`,
+    );
   }
 
   /** A text, not empty, of at most `most` characters. */

@@ -93,15 +93,18 @@ export function kindOf(value: unknown): string {
 
 /** Orders texts by code point, as Python does; JavaScript's own order is that of UTF-16. */
 export function byCodePoint(left: string, right: string): number {
-  const a = left[Symbol.iterator]();
-  const b = right[Symbol.iterator]();
-  for (;;) {
-    const x = a.next();
-    const y = b.next();
-    if (x.done || y.done) return Number(y.done ?? false) - Number(x.done ?? false) || 0;
-    const difference = (x.value.codePointAt(0) ?? 0) - (y.value.codePointAt(0) ?? 0);
-    if (difference !== 0) return difference;
+  const length = Math.min(left.length, right.length);
+  for (let i = 0; i < length; i++) {
+    const [a, b] = [left.charCodeAt(i), right.charCodeAt(i)];
+    if (a !== b) return rank(a) - rank(b);
   }
+  return left.length - right.length;
+}
+
+/** Half of a character beyond U+FFFF comes after U+E000 to U+FFFF, not before. */
+function rank(unit: number): number {
+  if (unit < 0xd800) return unit;
+  return unit < 0xe000 ? unit + 0x2000 : unit - 0x800;
 }
 
 // What Python's strip() and isspace() take for blank; JavaScript's trim() has another list.

@@ -2,7 +2,7 @@
  * The documents added on the device, in memory. Deleting one erases its id, text and metadata and
  * keeps its terms and vector, which count until the changes are compacted, as in Python's index.
  */
-import { termsInParts, termsOf } from "./analyzer.js";
+import type { Analyzer, Occurrences } from "../words/analyzer.js";
 import { content, type Document } from "./document.js";
 import { parseMetadata } from "./metadata.js";
 import type { Part, Postings } from "./part.js";
@@ -13,26 +13,21 @@ const LEAST_BYTES = 2; // of a document's terms together, in UTF-8
 const ADDED = "the added documents";
 
 /** One added document; `document` is null where it was deleted since. */
-export interface Added {
+export interface Added extends Occurrences {
   readonly document: Document | null;
-  /** How often each term occurs. */
-  readonly terms: ReadonlyMap<string, number>;
   /** Its vector's row, uint8 (d + 4,). */
   readonly vector: Uint8Array;
 }
 
 /** A document with what its search needs; one that says too little has no place by meaning. */
-export function analyzed(document: Document, vector: Uint8Array): Added {
-  return placed(document, termsOf(content(document)), vector);
-}
-
-/** As {@link analyzed}; between parts of a long text the thread's other work goes on. */
-export async function analyzedInParts(document: Document, vector: Uint8Array, signal?: AbortSignal): Promise<Added> {
-  return placed(document, await termsInParts(content(document), signal), vector);
-}
-
-function placed(document: Document, terms: ReadonlyMap<string, number>, vector: Uint8Array): Added {
-  return { document, terms, vector: isPlaced(terms) ? vector : withoutVector(vector.length) };
+export async function analyzed(
+  analyzer: Analyzer,
+  document: Document,
+  vector: Uint8Array,
+  signal?: AbortSignal,
+): Promise<Added> {
+  const { terms, length } = await analyzer.occurrences(content(document), signal);
+  return { document, terms, length, vector: isPlaced(terms) ? vector : withoutVector(vector.length) };
 }
 
 /**
@@ -60,23 +55,21 @@ export class AddedDocuments implements Part {
   /** Add a document in the next row. */
   add(added: Added): void {
     const row = this.entries.push(added) - 1;
-    let length = 0;
     for (const [term, count] of added.terms) {
-      length += count;
       let postings = this.terms.get(term);
       if (!postings) this.terms.set(term, (postings = { rows: [], counts: [] }));
       postings.rows.push(row);
       postings.counts.push(Math.min(count, MOST_COUNT));
     }
-    this.lengths.push(length);
+    this.lengths.push(added.length);
     if (added.document) this.rows.set(added.document.id, row);
   }
 
   /** Erase the document of a row. */
   erase(row: number): void {
-    const { document, terms, vector } = this.entries[row]!;
-    if (document) this.rows.delete(document.id);
-    this.entries[row] = { document: null, terms, vector };
+    const entry = this.entries[row]!;
+    if (entry.document) this.rows.delete(entry.document.id);
+    this.entries[row] = { ...entry, document: null };
   }
 
   postings(term: string): Postings {

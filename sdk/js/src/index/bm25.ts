@@ -12,9 +12,22 @@ import type { Part, Postings } from "./part.js";
 const K1 = 1.2;
 const B = 0.75;
 
+/** BM25 for one query. */
+export interface Lexical {
+  /** Float32 (n,), 0 where a row has none of the terms. */
+  readonly scores: Float32Array;
+  /**
+   * What no document can reach, the sum over the terms of weight * idf * (k1 + 1); a term that no document
+   * has counts with the idf of none.
+   */
+  readonly most: number;
+  /** That sum over the terms that a document has. */
+  readonly present: number;
+}
+
 /**
- * BM25 of every row for a query, float32 (n,); 0 where a row has none of the terms.
- * @param terms how often each term is in the query
+ * BM25 of every row for a query.
+ * @param terms the weight of each term of the query: how often it is there
  * @param norms float32 (n,), see {@link lengthNorms}
  * @param gone 1 where a row was compacted away; undefined for none
  */
@@ -23,28 +36,32 @@ export function bm25(
   terms: ReadonlyMap<string, number>,
   norms: Float32Array,
   gone?: Uint8Array,
-): Float32Array {
+): Lexical {
   const count = norms.length - (gone ? gone.reduce((sum, one) => sum + one, 0) : 0);
   const scores = new Float32Array(norms.length);
-  if (!norms.length) return scores;
-  for (const [term, inQuery] of terms) {
+  let [most, present] = [0, 0];
+  if (!norms.length) return { scores, most, present };
+  for (const [term, weight] of terms) {
     const found = parts.map((part) => part.postings(term));
     const df = frequency(parts, found, gone);
     const idf = Math.log1p((count - df + 0.5) / (df + 0.5));
-    const weight = Math.fround(inQuery * idf * (K1 + 1));
+    const highest = weight * idf * (K1 + 1);
+    most += highest;
+    if (df > 0) present += highest;
+    const factor = Math.fround(highest);
     let first = 0;
     for (const [i, { rows, counts }] of found.entries()) {
       for (let n = 0; n < rows.length; n++) {
         const row = first + rows[n]!;
         if (gone?.[row]) continue;
         const tf = counts[n]!;
-        const share = Math.fround(Math.fround(weight * tf) / Math.fround(tf + norms[row]!));
+        const share = Math.fround(Math.fround(factor * tf) / Math.fround(tf + norms[row]!));
         scores[row] = scores[row]! + share;
       }
       first += parts[i]!.count;
     }
   }
-  return scores;
+  return { scores, most, present };
 }
 
 /** How many rows have a term. */

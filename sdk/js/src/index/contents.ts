@@ -1,16 +1,25 @@
 /** One state of an index: publisher's and added documents as one, searched together. */
 import { type Added, AddedDocuments } from "./added.js";
 import { breathe } from "../platform/cancelling.js";
-import { termsOf } from "./analyzer.js";
+import type { Analyzer } from "../words/analyzer.js";
 import type { BaseDocuments } from "./deltas/base.js";
-import { best, type Ranking, ranked } from "./vectors/best.js";
+import { best, candidates, ranked } from "./vectors/best.js";
 import { bm25, lengthNorms } from "./bm25.js";
 import type { Document } from "./document.js";
 import type { Condition } from "./filters.js";
-import { CANDIDATES, fuse } from "./fusion.js";
+import { Fusion } from "./fusion.js";
 import type { Part } from "./part.js";
 import type { CheckedQuery } from "./query.js";
-import { rowBytes, Vectors } from "./vectors/vectors.js";
+import { Query, rowBytes, Vectors } from "./vectors/vectors.js";
+
+/** Rows, best first, with their scores; the parts of these are null where the search had no use for them. */
+export interface Ranking {
+  readonly rows: Uint32Array;
+  readonly scores: Float64Array;
+  /** NaN where a row has no vector. */
+  readonly cosines: Float64Array | null;
+  readonly bm25: Float32Array | null;
+}
 
 /** The rows of all documents: the publisher's first, then those added, deleted ones among them. */
 export class Contents {
@@ -25,6 +34,7 @@ export class Contents {
   private gone: Uint8Array | undefined;
   private compactedAt = 0;
   private norms: Float32Array | undefined;
+  private mean: Float64Array | undefined;
 
   /**
    * @param rows the publisher's vectors, uint8 (n, d + 4)
@@ -33,6 +43,7 @@ export class Contents {
    */
   constructor(
     private readonly stored: BaseDocuments,
+    readonly analyzer: Analyzer,
     rows: Uint8Array,
     private readonly dimension: number,
     private readonly file: string,
@@ -88,7 +99,7 @@ export class Contents {
     }
     this.alive[rows - 1] = added.document ? 1 : 0;
     this.deleted += added.document ? 0 : 1;
-    this.norms = undefined;
+    this.norms = this.mean = undefined;
   }
 
   /** Delete the document `id`; whether there was one. */
@@ -106,13 +117,13 @@ export class Contents {
   forgetDeleted(): void {
     this.gone = this.alive.slice(0, this.stored.count).map((alive) => 1 - alive);
     this.compactedAt = this.hidden.length;
-    this.norms = undefined;
+    this.norms = this.mean = undefined;
   }
 
   /** The publisher's documents alone, none of them deleted here. */
   unchanged(): Contents {
     const rows = this.vectors.bytes.subarray(0, this.stored.count * rowBytes(this.dimension));
-    return new Contents(this.stored, rows.slice(), this.dimension, this.file, this.simd);
+    return new Contents(this.stored, this.analyzer, rows.slice(), this.dimension, this.file, this.simd);
   }
 
   /** Whether the publisher's file has a document with this id, deleted here or not. */
@@ -149,15 +160,27 @@ export class Contents {
 
   /** The best documents for a query, best first, of those that are 1 in `allowed`, by default the living. */
   rank(query: CheckedQuery, allowed: Uint8Array | undefined = this.deleted ? this.alive : undefined): Ranking {
-    if (query.mode === "dense") return this.vectors.search(query.vector, query.k, allowed);
-    const lexical = bm25(this.parts, termsOf(query.text), (this.norms ??= this.lengthNorms()), this.gone);
-    const most = Math.max(query.k, CANDIDATES);
-    const words = best(lexical, most, allowed, 0);
-    if (query.mode === "lexical") return ranked(words, pick(lexical, words, allowed), query.k);
-    const near = this.vectors.search(query.vector, most, allowed).rows;
-    const rows = Uint32Array.from([...new Set([...words, ...near])]).sort();
-    const fused = fuse(this.vectors.rescore(query.vector, rows), pick(lexical, rows, allowed));
-    return ranked(rows, fused, query.k);
+    const most = query.k + query.offset;
+    if (query.mode === "dense") {
+      const { rows, scores } = this.vectors.search(query.vector, most, allowed);
+      return cut({ rows, scores, cosines: scores, bm25: null }, query);
+    }
+    const lexical = bm25(this.parts, query.terms, (this.norms ??= this.lengthNorms()), this.gone);
+    const pick = (rows: Uint32Array): Float32Array => Float32Array.from(rows, (row) => lexical.scores[row]!);
+    if (query.mode === "lexical") {
+      const found = best(lexical.scores, most, allowed, 0);
+      const { rows, scores } = ranked(found, pick(found), most);
+      return cut({ rows, scores, cosines: null, bm25: pick(rows) }, query);
+    }
+    const meant = new Query(query.vector);
+    const fusion = new Fusion(meant.cosine((this.mean ??= this.vectors.mean(this.gone))), lexical);
+    const fused = (cosine: number, row: number): number =>
+      fusion.score(cosine, lexical.scores[row]!, this.vectors.isPlaced(row));
+    const found = candidates(this.vectors.scores(meant).map(fused), most, fusion.slack(meant.slack), allowed);
+    const exact = this.vectors.cosines(meant, found).map((cosine, i) => fused(cosine, found[i]!));
+    const { rows, scores } = ranked(found, exact, most);
+    const cosines = this.vectors.cosines(meant, rows).map((cosine, i) => (this.vectors.isPlaced(rows[i]!) ? cosine : NaN));
+    return cut({ rows, scores, cosines, bm25: pick(rows) }, query);
   }
 
   /** Which rows meet the condition; deleted documents meet none. */
@@ -183,7 +206,13 @@ export class Contents {
   }
 }
 
-/** The scores of `rows`; 0 where a row is not allowed. */
-function pick(scores: Float32Array, rows: Uint32Array, allowed?: Uint8Array): Float32Array {
-  return Float32Array.from(rows, (row) => (!allowed || allowed[row] ? scores[row]! : 0));
+/** Without those before the offset, and those below the least score. */
+function cut({ rows, scores, cosines, bm25 }: Ranking, { offset, minScore }: CheckedQuery): Ranking {
+  const stop = scores.filter((score) => score >= minScore).length;
+  return {
+    rows: rows.slice(offset, stop),
+    scores: scores.slice(offset, stop),
+    cosines: cosines && cosines.slice(offset, stop),
+    bm25: bm25 && bm25.slice(offset, stop),
+  };
 }

@@ -3,7 +3,7 @@
  * `2024-05-31T10:00`, `2024-05-31 12:00:00.5+02:00` (ISO 8601 and RFC 3339); without a time zone in UTC. A
  * year, a month or a day is a span, a time of day is an instant. Python's `dates.py`.
  */
-import { compareTexts } from "./analyzer.js";
+import { byCodePoint } from "../python_text.js";
 
 const DATE =
   /^(\d{4})(?:-(\d\d)(?:-(\d\d)(?:[Tt ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d+))?)?(?:[Zz]|([+-])(\d\d)(?::?(\d\d))?)?)?)?)?$/;
@@ -44,6 +44,6 @@ export function inOrder(value: string, operator: string, bound: string): boolean
     if (own && other) return own[0] < other[operator === "$gte" || operator === "$lt" ? 0 : 1] === isBelow;
     if (other && bound.length > 4) return false;
   }
-  const order = compareTexts(value, bound);
+  const order = byCodePoint(value, bound);
   return (order < 0 || (order === 0 && (operator === "$lte" || operator === "$gt"))) === isBelow;
 }

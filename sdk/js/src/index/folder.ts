@@ -9,14 +9,12 @@ import {
   CorruptArtifactError,
   SignatureError,
   SpaceMismatchError,
-  UnsupportedVersionError,
 } from "../errors.js";
 import { checkDetached, checkPresent } from "../bundle/bundle.js";
 import { Fields } from "../fields.js";
 import { checkSource, type FileSource, type Progress, type ReadOptions } from "../files/source.js";
 import { type Key, sha256 } from "../bundle/signature.js";
-import type { Base } from "./deltas/apply.js";
-import { contentsSha256 } from "./deltas/contents_hash.js";
+import { type Base, contentsOf } from "./deltas/apply.js";
 import {
   checkDeltaSpace,
   DELTA_FILE,
@@ -24,6 +22,9 @@ import {
   MOST_DELTA_BYTES,
   parseDeltaManifest,
 } from "./deltas/manifest.js";
+import { repr } from "../python_text.js";
+import { Analyzer } from "../words/analyzer.js";
+import type { LoadProgram } from "../words/languages.js";
 import { type Segment, StoredDocuments } from "./vectors/stored.js";
 import { fileSize, parseVectors, rowBytes } from "./vectors/vectors.js";
 
@@ -31,8 +32,9 @@ const INFO = "index.json";
 const DATABASE = "documents.sqlite";
 const JOURNAL = `${DATABASE}-journal`;
 const FORMAT = "pocketquery-index";
-const VERSION = 1;
+const VERSION = 2;
 const MOST_INFO = 1 << 16; // bytes; it has a few hundred
+const MOST_LANGUAGE = 32; // characters of a language's name
 const MOST_DIMENSION = 1 << 16;
 const JOURNAL_MAGIC = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
 const GENERATION = /^(?:0|[1-9][0-9]{0,14})$/;
@@ -56,6 +58,7 @@ export interface Folder extends Base {
 interface Info {
   readonly spaceId: string;
   readonly dimension: number;
+  readonly language: string;
   readonly generation: number;
   readonly signatureKeyId: string | null;
   /** Whether a writer began to change the index since, or may have. */
@@ -66,6 +69,7 @@ interface Info {
 /**
  * Read the index in `place`.
  *
+ * @param load brings the stemmers
  * @param publicKey the file `signature` must be made by its private half: over `index.json`, or over
  *   `delta.json` where a delta was applied to the index
  * @throws SignatureError it is not; or `index.json` says it is signed and there is no signature
@@ -76,6 +80,7 @@ interface Info {
 export async function readFolder(
   place: FileSource,
   check: Check,
+  load: LoadProgram,
   publicKey?: Key,
   watched: Watched = {},
 ): Promise<Folder> {
@@ -99,6 +104,13 @@ export async function readFolder(
       name(DATABASE), named(id, dimension), name(INFO), named(info.spaceId, info.dimension),
     );
   }
+  const language = documents.meta("language");
+  if (language !== info.language) {
+    throw new CorruptArtifactError(
+      `${name(DATABASE)} is in the language ${repr(language.slice(0, 40))}, ${INFO} says ` +
+        `${repr(info.language)}; expected the same. Files of two indexes were mixed, copy it anew`,
+    );
+  }
   if (!VECTORS_NAME.test(vectorsName)) {
     throw new CorruptArtifactError(
       `${name(DATABASE)} names the vectors ${vectorsName}, expected vectors-N.u8; files of two ` +
@@ -116,7 +128,8 @@ export async function readFolder(
     await compareSegments(documents.segments, rows, rowBytes(info.dimension), name(vectorsName));
   }
   const { spaceId, dimension, signatureKeyId } = info;
-  const folder = { name: source.name, spaceId, dimension, signatureKeyId, documents, rows };
+  const analyzer = new Analyzer(language, load);
+  const folder = { name: source.name, spaceId, dimension, analyzer, signatureKeyId, documents, rows };
   if (proof) checkContents(folder, proof, isUnchanged(info, documents));
   return { ...folder, vectorsFile: name(vectorsName) };
 }
@@ -170,7 +183,7 @@ function checkContents(folder: Base, proof: DeltaManifest, isUnchanged: boolean)
     );
   }
   checkDeltaSpace(folder.name, folder, proof);
-  const found = contentsSha256(folder.documents, folder.rows, folder);
+  const found = contentsOf(folder);
   if (found === proof.new.sha256) return;
   throw new CorruptArtifactError(
     `${folder.name} was changed after it was written: its contents have the SHA-256 ${found}, ` +
@@ -197,20 +210,15 @@ async function readInfo(
   const isSigned = publicKey !== undefined && proof === undefined; // else its contents are
   const fields = Fields.ofJson(data, `${source.name}/${INFO}`, MOST_INFO);
   fields.choice("format", [FORMAT]);
-  const version = fields.integer("format_version", 1);
-  if (version > VERSION) {
-    throw new UnsupportedVersionError(
-      `${source.name}/${INFO} is of format version ${version}, this release reads up to ` +
-        `${VERSION}; upgrade pocketquery`,
-    );
-  }
+  fields.checkVersion(VERSION, `build it again: pocketquery index --documents FOLDER --output ${source.name}`);
   const signatureKeyId = fields.textOrNull("signature_key_id");
   if (publicKey === undefined) await checkPresent(source, signatureKeyId);
   const [space, files] = [fields.child("space"), fields.child("files", 2)];
-  const state = fields.names().includes("state") ? fields.choice("state", ["sealed", "writing"]) : "";
+  const state = fields.choice("state", ["sealed", "writing"]);
   return {
     spaceId: space.text("id"),
     dimension: space.integer("dimension", 1, MOST_DIMENSION),
+    language: fields.text("language", MOST_LANGUAGE),
     generation: fields.integer("generation", 0),
     signatureKeyId,
     mayDiffer: state !== "sealed" && !isSigned,

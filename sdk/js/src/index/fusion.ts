@@ -1,29 +1,39 @@
 /**
- * One ranking from two, dense (cosine) and lexical (BM25): each scaled to 0..1 by the smallest and
- * largest score among the candidates of both, and averaged. Python's `fusion.py`.
+ * One score of words and meaning, for one query; Python's `search.py`.
+ *
+ *     fused(d) = a (cos(d) - m) / (1 - m) + bm25(d) / U
+ *
+ * m is the mean cosine of all documents with the query, U the most that BM25 can be for it. A document's
+ * score needs no other document.
  */
+import type { Lexical } from "./bm25.js";
 
-/** Of each ranking; the scores either lacks are computed for the union. */
-export const CANDIDATES = 100;
-const DENSE_WEIGHT = 0.5;
+const DENSE_WEIGHT = 0.3;
+const LEANING = 0;
+const LEAST_ROOM = 0.05; // between the mean cosine and 1: of documents that are nearly all alike
 
-/**
- * Fused scores, float32 (m,) in 0..1, of m candidates.
- * @param dense float32 (m,), cosines
- * @param lexical float32 (m,), BM25, 0 where no term is shared
- */
-export function fuse(dense: Float32Array, lexical: Float32Array): Float32Array {
-  const [left, right] = [unit(dense), unit(lexical)];
-  return left.map((value, i) => DENSE_WEIGHT * value + (1 - DENSE_WEIGHT) * right[i]!);
-}
+export class Fusion {
+  private readonly meaning: number;
+  private readonly most: number;
 
-function unit(scores: Float32Array): Float32Array {
-  let [low, high] = [Infinity, -Infinity];
-  for (const score of scores) {
-    low = Math.min(low, score);
-    high = Math.max(high, score);
+  /** @param mean m */
+  constructor(
+    private readonly mean: number,
+    { most, present }: Lexical,
+  ) {
+    const absent = most ? 1 - present / most : 1;
+    this.meaning = (DENSE_WEIGHT * (1 + LEANING * absent)) / Math.max(1 - mean, LEAST_ROOM);
+    this.most = most || 1;
   }
-  if (!(high > low)) return new Float32Array(scores.length);
-  const range = Math.fround(high - low);
-  return scores.map((score) => Math.fround(score - low) / range);
+
+  /** The words of a document without a vector count alone; -Infinity where it shares none. */
+  score(cosine: number, bm25: number, isPlaced: boolean): number {
+    if (!isPlaced && bm25 <= 0) return -Infinity;
+    return (isPlaced ? (cosine - this.mean) * this.meaning : 0) + bm25 / this.most;
+  }
+
+  /** That of fused scores, of cosines that have this one. */
+  slack(cosines: number): number {
+    return cosines * this.meaning;
+  }
 }

@@ -17,7 +17,9 @@ import type { FileSource, Progress } from "../files/source.js";
 import { kindOf, repr, show } from "../python_text.js";
 import type { Key } from "../bundle/signature.js";
 import { checkOptions, checkText, type Names } from "../texts.js";
-import { type Added, analyzedInParts } from "./added.js";
+import { Analyzer } from "../words/analyzer.js";
+import { type LoadProgram, loadProgram } from "../words/languages.js";
+import { type Added, analyzed } from "./added.js";
 import type { ChangeStore } from "./changes/change_store.js";
 import { Journal } from "./changes/journal.js";
 import { Contents } from "./contents.js";
@@ -47,12 +49,16 @@ export type { VectorLike } from "./vectors/vectors.js";
 export interface Hit {
   readonly id: string;
   /**
-   * The higher the better: the cosine (dense), BM25 (lexical), or the fused score in 0..1
-   * (hybrid). Comparable within one search only, except for the cosine.
+   * The higher the better: the cosine (dense), BM25 (lexical), or the fused score (hybrid), which no other
+   * document and no filter changes, so that it can be compared with `minScore`.
    */
   readonly score: number;
   readonly text: string;
   readonly metadata: Metadata;
+  /** With the query; null in a search by words, and for a text too short to have a vector. */
+  readonly cosine: number | null;
+  /** Of the query's words; null in a search by meaning. */
+  readonly bm25: number | null;
 }
 
 /** The vectors of an index's documents: what training compares queries with. */
@@ -67,7 +73,7 @@ export interface IndexVectors {
   /** The rows nearest to a vector (dimension,), best first, at most k. */
   nearest(query: Float32Array, k: number): number[];
   /**
-   * The rows found by words and meaning together, best first, at most k, with their scores in 0..1; a
+   * The rows found by words and meaning together, best first, at most k, with their scores; a
    * blank text, or one whose vector cannot be used, is an InvalidInputError.
    */
   ranked(text: string, vector: Float32Array, k: number): Promise<{ rows: number[]; scores: number[] }>;
@@ -89,6 +95,11 @@ export interface OpenIndexOptions {
   readonly deltas?: readonly Uint8Array[] | undefined;
   /** Where changes are kept; without it the index is for reading only. */
   readonly changes?: ChangeStore | undefined;
+  /**
+   * Of the texts of an index that begins on the device, by which words are stemmed; "english" by default,
+   * "none" keeps words whole.
+   */
+  readonly language?: string | undefined;
   /** Compare every byte with its hash (the default), or sizes and structure only. */
   readonly check?: Check | undefined;
   /** The publisher's: index and deltas must be signed by its private half. */
@@ -103,6 +114,7 @@ const OPEN_OPTIONS: Names<OpenIndexOptions> = {
   encoder: true,
   deltas: true,
   changes: true,
+  language: true,
   check: true,
   publicKey: true,
   signal: true,
@@ -123,25 +135,34 @@ const CHECKS: readonly Check[] = ["hashes", "sizes"];
  * @throws SpaceMismatchError the encoder, a delta or the changes are of another space; names both
  * @throws ArtifactError a delta was made from another index
  */
-export async function openIndex(
+export async function openIndex(source: FileSource | null, options: OpenIndexOptions = {}): Promise<Index> {
+  return openWith(loadProgram, source, options);
+}
+
+/** @internal As {@link openIndex}, with the stemmers from where `load` brings them. */
+export async function openWith(
+  load: LoadProgram,
   source: FileSource | null,
-  options: OpenIndexOptions = {},
+  options: OpenIndexOptions,
 ): Promise<Index> {
   void Promise.resolve(options?.encoder).catch(() => undefined); // heard below, unless something fails before
-  const { changes, check = "hashes", deltas = [], publicKey, signal } = checkOptions(options, OPEN_OPTIONS);
+  const { changes, check = "hashes", deltas = [], publicKey, signal, language } = checkOptions(options, OPEN_OPTIONS);
   if (!CHECKS.includes(check)) {
     throw new InvalidInputError(`check is ${show(check)}, expected one of (${CHECKS.map(repr).join(", ")})`);
   }
   throwIfAborted(signal);
-  if (source === null) return ownIndex(options);
+  if (source === null) return ownIndex(load, options);
+  if (language !== undefined) {
+    throw new InvalidInputError("an index in files has a language of its own; leave out the language");
+  }
   const [folder, encoder] = await Promise.all([
-    readFolder(source, check, publicKey, options).then((found) =>
+    readFolder(source, check, load, publicKey, options).then((found) =>
       withDeltas(found, deltas, check === "hashes" || publicKey !== undefined, publicKey),
     ),
     options.encoder,
   ]);
   throwIfAborted(signal);
-  const { spaceId, dimension, documents, rows, vectorsFile } = folder;
+  const { spaceId, dimension, documents, analyzer, rows, vectorsFile } = folder;
   if (encoder && encoder.spaceId !== spaceId) {
     throw SpaceMismatchError.between(
       `the index ${source.name}`,
@@ -150,14 +171,17 @@ export async function openIndex(
       encoder.spaceId,
     );
   }
-  const contents = new Contents(documents, rows, dimension, vectorsFile);
+  const contents = new Contents(documents, analyzer, rows, dimension, vectorsFile);
   const index = new Index(spaceId, dimension, contents, encoder, changes);
   await index.load(signal);
   return index;
 }
 
 /** The index of a device's own documents alone. */
-async function ownIndex({ encoder, changes, deltas, publicKey, signal }: OpenIndexOptions): Promise<Index> {
+async function ownIndex(
+  load: LoadProgram,
+  { encoder, changes, deltas, publicKey, signal, language = "english" }: OpenIndexOptions,
+): Promise<Index> {
   if (deltas?.length || publicKey !== undefined) {
     throw new InvalidInputError(
       "deltas and publicKey are about a publisher's files, and the source is null; name the files' source, " +
@@ -171,7 +195,8 @@ async function ownIndex({ encoder, changes, deltas, publicKey, signal }: OpenInd
         "one: openIndex(null, { encoder, changes })",
     );
   }
-  const contents = new Contents(new NoDocuments(), new Uint8Array(), dimension, "no file");
+  const analyzer = new Analyzer(language, load);
+  const contents = new Contents(new NoDocuments(), analyzer, new Uint8Array(), dimension, "no file");
   const index = new Index(spaceId, dimension, contents, await encoder, changes);
   await index.load(signal);
   return index;
@@ -221,11 +246,12 @@ export class Index {
     const { filter } = checkOptions(options, SEARCH_OPTIONS);
     await this.refresh();
     const condition = filter === undefined || filter === null ? undefined : compileFilter(filter);
-    const request = await checkQuery(query, options, this.dimension, this.encoder);
-    const { rows, scores } = this.contents.rank(request, condition && this.contents.matching(condition));
+    const request = await checkQuery(query, options, this.dimension, this.encoder, this.contents.analyzer);
+    const { rows, scores, cosines, bm25 } = this.contents.rank(request, condition && this.contents.matching(condition));
     return Array.from(rows, (row, i) => {
       const { id, text, metadata } = this.contents.document(row);
-      return { id, score: scores[i]!, text, metadata };
+      const cosine = cosines?.[i] ?? NaN;
+      return { id, score: scores[i]!, text, metadata, cosine: Number.isNaN(cosine) ? null : cosine, bm25: bm25?.[i] ?? null };
     });
   }
 
@@ -269,7 +295,7 @@ export class Index {
         return Array.from(contents.nearest(vector, k, alive), (row) => places.get(row)!);
       },
       ranked: async (text, vector, k) => {
-        const request = await checkQuery(text, { mode: "hybrid", vector, k }, dimension, undefined);
+        const request = await checkQuery(text, { mode: "hybrid", vector, k }, dimension, undefined, contents.analyzer);
         const { rows, scores } = contents.rank(request, alive);
         return { rows: Array.from(rows, (row) => places.get(row)!), scores: Array.from(scores) };
       },
@@ -298,7 +324,7 @@ export class Index {
     throwIfAborted(signal);
     await this.write(async () => {
       const added: Added[] = [];
-      for (const [i, document] of checked.entries()) added.push(await analyzedInParts(document, rows[i]!, signal));
+      for (const [i, document] of checked.entries()) added.push(await analyzed(this.contents.analyzer, document, rows[i]!, signal));
       await journal.change(async () => {
         const known = checked.find(({ id }) => this.contents.rowOf(id) !== undefined);
         if (known) throw taken(known.id);

@@ -2,6 +2,7 @@
 import { InvalidInputError } from "../errors.js";
 import { isBlank, repr, show } from "../python_text.js";
 import { checkCount, checkText, type Names } from "../texts.js";
+import type { Analyzer } from "../words/analyzer.js";
 import type { Filter } from "./filters.js";
 import { unitVector, type VectorLike } from "./vectors/vectors.js";
 
@@ -42,18 +43,35 @@ export interface SearchOptions {
   readonly filter?: Filter;
   /** The vector of a text, where it is encoded already. */
   readonly vector?: VectorLike;
+  /**
+   * The least score of a hit. Scores of one mode can be compared between queries by meaning or hybrid.
+   * Absent or null: any.
+   */
+  readonly minScore?: number | null;
+  /** How many of the best to pass over; 0 by default. Pages fit together: the first hits do not depend on `k`. */
+  readonly offset?: number;
 }
 
-export const SEARCH_OPTIONS: Names<SearchOptions> = { k: true, mode: true, filter: true, vector: true };
+export const SEARCH_OPTIONS: Names<SearchOptions> = {
+  k: true,
+  mode: true,
+  filter: true,
+  vector: true,
+  minScore: true,
+  offset: true,
+};
 
 /** A query with what its mode needs. */
 export interface CheckedQuery {
   readonly mode: Mode;
-  /** Empty where only a vector was given. */
-  readonly text: string;
+  /** The weight of each term; empty for a search by meaning. */
+  readonly terms: ReadonlyMap<string, number>;
   /** Float32 (dimension,) of length 1; empty for a lexical search. */
   readonly vector: Float32Array;
   readonly k: number;
+  readonly offset: number;
+  /** -Infinity for any. */
+  readonly minScore: number;
 }
 
 /**
@@ -65,6 +83,7 @@ export async function checkQuery(
   options: SearchOptions,
   dimension: number,
   encoder: QueryEncoder | undefined,
+  analyzer: Analyzer,
 ): Promise<CheckedQuery> {
   const text = typeof query === "string" ? checkText(query, "the query") : "";
   let vector: unknown = options.vector;
@@ -81,7 +100,16 @@ export async function checkQuery(
     throw new InvalidInputError(`the mode is ${show(mode)}, expected one of (${expected})`);
   }
   const k = checkCount(options.k ?? 10, "k");
-  if (mode === "lexical" && text) return { mode, text, vector: new Float32Array(0), k };
+  const { offset = 0, minScore } = options;
+  if (!Number.isSafeInteger(offset) || offset < 0) {
+    throw new InvalidInputError(`offset is ${show(offset)}, expected a whole number from 0`);
+  }
+  if (minScore !== undefined && minScore !== null && !Number.isFinite(minScore)) {
+    throw new InvalidInputError(`minScore is ${show(minScore)}, expected a number`);
+  }
+  const terms = mode === "dense" ? new Map<string, number>() : await analyzer.query(text);
+  const asked = { mode, terms, k, offset, minScore: minScore ?? -Infinity };
+  if (mode === "lexical" && text) return { ...asked, vector: new Float32Array(0) };
   if (mode !== "dense" && !text) {
     throw new InvalidInputError(`${mode} search needs the query's text, found a vector only`);
   }
@@ -94,5 +122,5 @@ export async function checkQuery(
     }
     vector = await encoder.encodeQuery(text);
   }
-  return { mode, text, vector: unitVector(vector, dimension, "the query's vector"), k };
+  return { ...asked, vector: unitVector(vector, dimension, "the query's vector") };
 }

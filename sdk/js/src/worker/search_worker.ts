@@ -18,13 +18,14 @@ import {
   IndexedDbChanges,
   MemoryChanges,
   type NewDocument,
-  openIndex,
+  openWith,
   type SearchOptions,
   type VectorLike,
 } from "../index/index.js";
 import type { Check } from "../index/folder.js";
 import { answer, Caller, type Context, type Methods, type Port } from "../rpc.js";
 import { checkOptions, type Names } from "../texts.js";
+import { loadProgram, type LoadProgram } from "../words/languages.js";
 import { encoderMethods, type Runtime, WorkerEncoder } from "./worker.js";
 
 export { WorkerEncoder, type WorkerLoadOptions } from "./worker.js";
@@ -38,6 +39,8 @@ export interface WorkerIndexOptions {
   /** The name of the IndexedDB database that keeps changes; "" keeps them in memory. Absent: for reading only. */
   readonly changes?: string | undefined;
   readonly deltas?: readonly Uint8Array[] | undefined;
+  /** As `openIndex` takes it. */
+  readonly language?: string | undefined;
   readonly check?: Check | undefined;
   readonly publicKey?: Key | undefined;
 }
@@ -47,6 +50,7 @@ const INDEX_OPTIONS: Names<WorkerIndexOptions> = {
   encoder: true,
   changes: true,
   deltas: true,
+  language: true,
   check: true,
   publicKey: true,
 };
@@ -62,10 +66,17 @@ interface IndexInfo {
 /** In the worker: answer at `port` (the worker's own `self`) with an encoder and with indexes. */
 export function serveSearch(port: Port, runtime: Runtime): void {
   const { methods, opened } = encoderMethods(runtime);
-  answer(port, { ...methods, ...indexMethods(opened) });
+  const page = new Caller(port);
+  // Where bundlers make one file of a worker, it has no others to load.
+  const load: LoadProgram = async (language) => (await page.call("stemmer", [language])) as string;
+  answer(port, { ...methods, ...indexMethods(opened, load) });
 }
 
-function indexMethods(encoderOf: (id: number) => Encoder): Methods {
+/** What a page answers its workers with. */
+const PAGE_METHODS: Methods = { stemmer: (_, language: string) => loadProgram(language) };
+const answered = new WeakSet<Port>();
+
+function indexMethods(encoderOf: (id: number) => Encoder, load: LoadProgram): Methods {
   const indexes = new Map<number, Index>();
   let last = 0;
   const opened = (id: number): Index => {
@@ -84,14 +95,15 @@ function indexMethods(encoderOf: (id: number) => Encoder): Methods {
       options: Omit<WorkerIndexOptions, "encoder">,
       encoder: number | null,
     ): Promise<IndexInfo> => {
-      const { index: place, changes, deltas, check, publicKey } = options;
+      const { index: place, changes, deltas, language, check, publicKey } = options;
       const onProgress = (progress: Progress): void => notify(progress);
       const source = place === null ? null : await openSent(place, { signal, onProgress });
       const store = changes === undefined ? undefined : changes ? new IndexedDbChanges(changes) : new MemoryChanges();
-      const index = await openIndex(source, {
+      const index = await openWith(load, source, {
         encoder: encoder === null ? undefined : encoderOf(encoder),
         changes: store,
         deltas,
+        language,
         check,
         publicKey,
         signal,
@@ -150,6 +162,8 @@ export class WorkerIndex {
     const { encoder: given, ...sent } = checkOptions(options, INDEX_OPTIONS);
     const encoder = await given;
     const caller = new Caller(worker);
+    if (!answered.has(worker)) answer(worker, PAGE_METHODS);
+    answered.add(worker);
     const onMessage = onProgress as ((message: unknown) => void) | undefined;
     const placed = { ...sent, index: sent.index === null ? null : sendable(sent.index, "the index") };
     const args = [placed, encoder === undefined ? null : WorkerEncoder.idIn(worker, encoder)];

@@ -6,7 +6,7 @@
  *
  * All numbers are little-endian. The first record says what the log is and of which space. Another
  * is `{"delete": [ids]}` or `{"add": [entries]}` with a row for each entry: a document, or, where
- * it was deleted since, `{"terms": [[term, count], ...]}`; or, from version 2 on, `{"compact": true}`:
+ * it was deleted since, `{"terms": [[term, count], ...], "length": words}`; or `{"compact": true}`:
  * what the file's documents deleted before it left behind does not count. The second record deletes
  * nothing and carries a name at random, `{"delete": [], "log": name}`: one log is told from another of
  * the same length by how it begins.
@@ -23,13 +23,14 @@ import {
 import { concatenated, randomName } from "../../files/bytes.js";
 import { decodeUtf8, encodeUtf8 } from "../../utf8.js";
 import { breathe } from "../../platform/cancelling.js";
-import { type Added, analyzedInParts } from "../added.js";
+import type { Analyzer } from "../../words/analyzer.js";
+import { type Added, analyzed } from "../added.js";
 import { crc32 } from "../../files/zip.js";
 import { checkDocument, isObject } from "../document.js";
 import { rowBytes } from "../vectors/vectors.js";
 
 const FORMAT = "pocketquery-changes";
-const VERSION = 2;
+const VERSION = 3;
 const FRAME = 12;
 const NUMBER = 4;
 const NO_LOG = `it does not begin with the format ${FORMAT}, so it may be another program's file`;
@@ -48,9 +49,7 @@ export interface Space {
 
 /** The bytes of a log with these changes. */
 export async function encodeLog(space: Space, changes: readonly Change[]): Promise<Uint8Array> {
-  // Earlier releases read what has nothing new in it.
-  const version = changes.some((change) => "compact" in change) ? VERSION : 1;
-  return concatenated([encodeHead(space, version), encodeName(), ...(await encodeChanges(changes))]);
+  return concatenated([encodeHead(space), encodeName(), ...(await encodeChanges(changes))]);
 }
 
 /** The bytes of the record that tells a log from every other. */
@@ -82,23 +81,25 @@ export async function encodeChanges(changes: readonly Change[], signal?: AbortSi
 /** The bytes of one more change. */
 export function encodeChange(change: Change): Uint8Array {
   if (!("add" in change)) return encodeRecord(change, []);
-  const add = change.add.map(({ document, terms }) => document ?? { terms: [...terms] });
+  const add = change.add.map(({ document, terms, length }) => document ?? { terms: [...terms], length });
   return encodeRecord({ add }, change.add.map(({ vector }) => vector));
 }
 
 /**
  * The changes in a log.
+ * @param analyzer of the index's language
  * @param file how an error calls it
  * @param from where to begin: after whole records that are known
  * @param signal ends the reading with its reason
  * @returns the changes, and how many bytes are whole records: what follows was cut off
  * @throws CorruptArtifactError damaged in its middle, or no log
- * @throws UnsupportedVersionError a newer version of the format
+ * @throws UnsupportedVersionError another version of the format
  * @throws SpaceMismatchError of another space
  */
 export async function decodeLog(
   bytes: Uint8Array,
   space: Space,
+  analyzer: Analyzer,
   file: string,
   from = 0,
   signal?: AbortSignal,
@@ -110,7 +111,7 @@ export async function decodeLog(
     if (!payload) break;
     const { json, rows } = parsePayload(payload, file);
     if (at === 0) checkHead(json, space, file);
-    else changes.push(await parseChange(json, rows, space, file, signal));
+    else changes.push(await parseChange(json, rows, space, analyzer, file, signal));
     at += FRAME + payload.length;
   }
   const view = viewOf(bytes); // one for all: there are as many places as bytes
@@ -123,17 +124,15 @@ export async function decodeLog(
   return { changes, whole: at };
 }
 
-function encodeHead({ spaceId, dimension }: Space, version: number): Uint8Array {
-  return encodeRecord({ format: FORMAT, format_version: version, space: { id: spaceId, dimension } }, []);
+function encodeHead({ spaceId, dimension }: Space): Uint8Array {
+  return encodeRecord({ format: FORMAT, format_version: VERSION, space: { id: spaceId, dimension } }, []);
 }
 
 /** Whether `bytes` are the beginning of a log's first record, and behind it zeros, or nothing. */
 function isCutHead(bytes: Uint8Array, space: Space): boolean {
-  return [1, VERSION].some((version) => {
-    const head = encodeHead(space, version);
-    const same = head.findIndex((byte, i) => byte !== bytes[i]);
-    return bytes.subarray(same).every((byte) => byte === 0);
-  });
+  const head = encodeHead(space);
+  const same = head.findIndex((byte, i) => byte !== bytes[i]);
+  return bytes.subarray(same).every((byte) => byte === 0);
 }
 
 function encodeRecord(fields: object, rows: readonly Uint8Array[]): Uint8Array {
@@ -171,10 +170,11 @@ function checkHead(json: unknown, space: Space, file: string): void {
   if (head["format"] !== FORMAT || !Number.isInteger(version)) {
     throw damaged(file, NO_LOG);
   }
-  if ((version as number) > VERSION) {
+  if (version !== VERSION) {
+    const isNewer = (version as number) > VERSION;
     throw new UnsupportedVersionError(
-      `${file} is of format version ${String(version)}, this release reads up to ${VERSION}; ` +
-        "upgrade pocketquery",
+      `${file} is of format version ${String(version)}, this release reads ${isNewer ? "up to " : ""}${VERSION}; ` +
+        (isNewer ? "update pocketquery" : "remove it and add the documents again"),
     );
   }
   if (found["id"] !== space.spaceId || found["dimension"] !== space.dimension) {
@@ -192,6 +192,7 @@ async function parseChange(
   json: unknown,
   rows: Uint8Array,
   space: Space,
+  analyzer: Analyzer,
   file: string,
   signal: AbortSignal | undefined,
 ): Promise<Change> {
@@ -208,18 +209,21 @@ async function parseChange(
   const added: Added[] = [];
   for (const [i, entry] of (add as unknown[]).entries()) {
     await breathe(signal);
-    added.push(await parseAdded(entry, Uint8Array.from(rows.subarray(i * stride, (i + 1) * stride)), file));
+    const vector = Uint8Array.from(rows.subarray(i * stride, (i + 1) * stride));
+    added.push(await parseAdded(entry, vector, analyzer, file));
   }
   return { add: added };
 }
 
-async function parseAdded(entry: unknown, vector: Uint8Array, file: string): Promise<Added> {
+async function parseAdded(entry: unknown, vector: Uint8Array, analyzer: Analyzer, file: string): Promise<Added> {
   if (isObject(entry) && Array.isArray(entry["terms"])) {
-    const terms = entry["terms"] as unknown[];
-    if (terms.every(isCount)) return { document: null, terms: new Map(terms), vector };
+    const { terms, length } = entry as { terms: unknown[]; length: unknown };
+    if (terms.every(isCount) && Number.isSafeInteger(length) && (length as number) >= 0) {
+      return { document: null, terms: new Map(terms), length: length as number, vector };
+    }
   }
   try {
-    return await analyzedInParts(checkDocument(entry, "an added document"), vector);
+    return await analyzed(analyzer, checkDocument(entry, "an added document"), vector);
   } catch (error) {
     throw damaged(file, error instanceof Error ? error.message : String(error));
   }

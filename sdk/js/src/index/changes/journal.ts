@@ -136,7 +136,7 @@ export class Journal {
     const { length, sum } = this.known;
     const isLonger = length > 0 && bytes.length >= length && crc32(bytes.subarray(0, length)) === sum;
     const from = isLonger ? length : 0;
-    const { changes, whole } = await decodeLog(bytes, this.space, this.store.name, from, signal);
+    const { changes, whole } = await decodeLog(bytes, this.space, this.contents.analyzer, this.store.name, from, signal);
     const now = behind(bytes.subarray(from, whole), isLonger ? this.known : NOTHING);
     this.seen = before;
     const same = ({ length, sum }: Known): boolean => length === now.length && sum === now.sum;
@@ -216,8 +216,7 @@ export class Journal {
     const records = new Map([[NAME, encodeName()]]);
     for (const row of own.map((id) => added.rowOf(id)!)) {
       await breathe();
-      const { terms, vector } = added.entries[row]!;
-      records.set(this.places[row]!, encodeChange({ add: [{ document: null, terms, vector }] }));
+      records.set(this.places[row]!, encodeChange({ add: [{ ...added.entries[row]!, document: null }] }));
     }
     const others = ids.filter((id) => added.rowOf(id) === undefined);
     if (others.length) records.set(this.records, encodeChange({ delete: others }));

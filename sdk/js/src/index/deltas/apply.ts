@@ -8,6 +8,8 @@ import {
   SignatureError,
 } from "../../errors.js";
 import { kindOf, repr } from "../../python_text.js";
+import type { Analyzer } from "../../words/analyzer.js";
+import { type Added, analyzed } from "../added.js";
 import { rowBytes } from "../vectors/vectors.js";
 import type { BaseDocuments } from "./base.js";
 import { contentsSha256 } from "./contents_hash.js";
@@ -21,6 +23,7 @@ export interface Base {
   readonly name: string;
   readonly spaceId: string;
   readonly dimension: number;
+  readonly analyzer: Analyzer;
   readonly documents: BaseDocuments;
   /** The vectors, uint8 (n, d + 4). */
   readonly rows: Uint8Array;
@@ -64,11 +67,11 @@ export async function withDeltas<T extends Base>(
   try {
     const made = await applied(base, opened);
     if (!isHashed) return made;
-    if (contentsSha256(made.documents, made.rows, made) === last.manifest.new.sha256) return made;
+    if (contentsOf(made) === last.manifest.new.sha256) return made;
   } catch (error) {
     failed = error;
   }
-  const found = contentsSha256(base.documents, base.rows, base);
+  const found = contentsOf(base);
   if (found === last.manifest.new.sha256) return base;
   const first = opened.findIndex(({ manifest }) => manifest.old.sha256 === found);
   if (first > 0) return withDeltas(base, deltas.slice(first), isHashed, publicKey);
@@ -116,6 +119,11 @@ function checkChain(base: Base, deltas: readonly Delta[]): void {
   }
 }
 
+/** The hash of what an index holds. */
+export function contentsOf({ documents, rows, spaceId, dimension, analyzer }: Base): string {
+  return contentsSha256(documents, rows, { spaceId, dimension, language: analyzer.language });
+}
+
 async function applied<T extends Base>(base: T, deltas: readonly Delta[]): Promise<T> {
   let [documents, rows] = [base.documents, base.rows];
   for (const delta of deltas) {
@@ -125,7 +133,9 @@ async function applied<T extends Base>(base: T, deltas: readonly Delta[]): Promi
     const changes = await delta.read();
     checkIds(documents, changes, delta);
     rows = merged(rows, changes, rowBytes(base.dimension));
-    documents = new PatchedDocuments(documents, changes, delta.name);
+    const came: Added[] = [];
+    for (const { document, vector } of changes.entries) came.push(await analyzed(base.analyzer, document, vector));
+    documents = new PatchedDocuments(documents, changes, came, delta.name);
   }
   return { ...base, documents, rows };
 }

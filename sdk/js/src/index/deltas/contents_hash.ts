@@ -9,7 +9,7 @@ import { sha256 } from "../../secure/hashes.js";
 import { encodeUtf8 } from "../../utf8.js";
 import type { BaseDocuments } from "./base.js";
 
-const VERSION = "pocketquery-contents-1\n";
+const VERSION = "pocketquery-contents-2\n";
 const TOGETHER = 1 << 16; // bytes
 
 /**
@@ -21,11 +21,12 @@ const TOGETHER = 1 << 16; // bytes
 export function contentsSha256(
   documents: BaseDocuments,
   rows: Uint8Array,
-  space: { readonly spaceId: string; readonly dimension: number },
+  space: { readonly spaceId: string; readonly dimension: number; readonly language: string },
 ): string {
   const hash = new PiecewiseHash();
   hash.bytes(encodeUtf8(VERSION));
   hash.text(encodeUtf8(`${space.dimension} ${space.spaceId}`));
+  hash.text(encodeUtf8(space.language));
   hash.u32(documents.count);
   for (let row = 0; row < documents.count; row++) {
     const { id, metadata, text } = documents.texts(row);

@@ -4,7 +4,7 @@
  *
  * It describes a delta, and it lies beside an index that a signed one was applied to.
  */
-import { CorruptArtifactError, SpaceMismatchError, UnsupportedVersionError } from "../../errors.js";
+import { CorruptArtifactError, SpaceMismatchError } from "../../errors.js";
 import { Fields } from "../../fields.js";
 import { repr } from "../../python_text.js";
 
@@ -15,7 +15,7 @@ const MOST_PART = 2 ** 30; // bytes, unpacked; a delta of more is no smaller tha
 const MOST_DOCUMENTS = 2 ** 32 - 1;
 const MOST_DIMENSION = 1 << 16;
 const FORMAT = "pocketquery-delta";
-const VERSION = 1;
+const VERSION = 2;
 
 /** A part of a delta. */
 export type PartName = (typeof PARTS)[number];
@@ -54,7 +54,7 @@ export interface DeltaManifest {
  * What `data`, the bytes of a `delta.json` that errors call `source`, say.
  *
  * @throws CorruptArtifactError not a delta's
- * @throws UnsupportedVersionError of a newer version
+ * @throws UnsupportedVersionError of another version
  */
 export function parseDeltaManifest(data: Uint8Array, source: string): DeltaManifest {
   const fields = Fields.ofJson(data, source, MOST_DELTA_BYTES);
@@ -65,13 +65,7 @@ export function parseDeltaManifest(data: Uint8Array, source: string): DeltaManif
         "another artefact?",
     );
   }
-  const version = fields.integer("format_version", 1);
-  if (version > VERSION) {
-    throw new UnsupportedVersionError(
-      `${source} is of format version ${version}, this release reads up to ${VERSION}; upgrade ` +
-        "pocketquery, or fetch the whole index",
-    );
-  }
+  fields.checkVersion(VERSION, "have it made again of two indexes of this release: pocketquery delta");
   const [space, parts] = [fields.child("space"), fields.child("parts")];
   const manifest: DeltaManifest = {
     spaceId: space.text("id"),

@@ -1,5 +1,5 @@
 /** Documents after a delta: the older ones that stay and those that came, in the new order. */
-import { type Added, AddedDocuments, analyzed } from "../added.js";
+import { type Added, AddedDocuments } from "../added.js";
 import type { Document } from "../document.js";
 import { parseExactly, parseMetadata } from "../metadata.js";
 import type { Postings } from "../part.js";
@@ -29,11 +29,13 @@ export class PatchedDocuments implements BaseDocuments {
 
   /**
    * @param changes whose order names each older row at most once
+   * @param came the entries of `changes`, analyzed
    * @param file what to call the delta in errors
    */
   constructor(
     private readonly old: BaseDocuments,
     { order, entries }: Changes,
+    came: readonly Added[],
     file: string,
   ) {
     this.file = file;
@@ -49,9 +51,7 @@ export class PatchedDocuments implements BaseDocuments {
         continue;
       }
       const number = this.newRows.push(row) - 1;
-      const { document, vector } = entries[number]!;
-      const added: Added = analyzed(document, vector);
-      this.came.add(added);
+      this.came.add(came[number]!);
       this.origins[row] = -1 - number;
       this.lengths[row] = this.came.lengths[number]!;
     }

@@ -3,7 +3,7 @@
 /** Rows with their scores, best first. */
 export interface Ranking {
   readonly rows: Uint32Array;
-  readonly scores: Float32Array;
+  readonly scores: Float64Array;
 }
 
 /**
@@ -56,14 +56,26 @@ export function best(
   return heap.subarray(0, size).sort();
 }
 
+/**
+ * All that may be among the `k` highest of scores that are true to half of `slack`, rising.
+ *
+ * @param allowed 1 where a position may be taken; undefined for all
+ */
+export function candidates(scores: Float64Array, k: number, slack: number, allowed?: Uint8Array): Uint32Array {
+  const first = best(scores, k, allowed);
+  if (first.length < k) return first;
+  const least = first.reduce((low, position) => Math.min(low, scores[position]!), Infinity) - slack;
+  return Uint32Array.from(scores.keys()).filter((at) => scores[at]! > least && (!allowed || allowed[at]));
+}
+
 /** The `k` best of `rows`, which rise, best first; equal scores stay in the order of the rows. */
-export function ranked(rows: Uint32Array, scores: Float32Array, k: number): Ranking {
+export function ranked(rows: Uint32Array, scores: Float32Array | Float64Array, k: number): Ranking {
   const order = Array.from(rows.keys()).sort(
     (left, right) => scores[right]! - scores[left]!,
   );
   const first = order.slice(0, k);
   return {
     rows: Uint32Array.from(first, (at) => rows[at]!),
-    scores: Float32Array.from(first, (at) => scores[at]!),
+    scores: Float64Array.from(first, (at) => scores[at]!),
   };
 }

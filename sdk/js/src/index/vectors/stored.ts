@@ -9,7 +9,7 @@ import { compareBytes, SqliteFile, type SqliteRecord } from "../sqlite.js";
 import { damaged } from "../sqlite_record.js";
 
 const APPLICATION_ID = 0x50514958; // "PQIX"
-const VERSION = 1;
+const VERSION = 2;
 
 // As Python makes them: what a column means is known only where the statement is this one.
 const TABLES = {
@@ -24,13 +24,15 @@ const TABLES = {
   segments:
     "CREATE TABLE segments (first_row INTEGER PRIMARY KEY, count INTEGER NOT NULL," +
     " lengths BLOB NOT NULL, vectors_sha256 TEXT NOT NULL)",
+  files: // that documents were read from, for what updates the index; no search reads it
+    "CREATE TABLE files (path TEXT PRIMARY KEY, size INTEGER NOT NULL," +
+    " mtime_ns INTEGER NOT NULL, sha256 TEXT NOT NULL, ids TEXT NOT NULL) WITHOUT ROWID",
 } as const;
-const EARLIER_POSTINGS = TABLES.postings.replace(" WITHOUT ROWID", ""); // of the first days
 
 type Table = keyof typeof TABLES;
 
-/** Where the tables begin, and the indexes of documents and, in an earlier file, of postings. */
-type Roots = Record<Table | "ids", number> & { terms?: number };
+/** Where the tables begin, and the index of documents. */
+type Roots = Record<Table | "ids", number>;
 
 /** Rows that came together, and the hash of their vectors. */
 export interface Segment {
@@ -71,6 +73,12 @@ export class StoredDocuments implements BaseDocuments {
           "upgrade pocketquery",
       );
     }
+    if (this.database.userVersion < VERSION) {
+      throw new UnsupportedVersionError(
+        `${file} is of version ${this.database.userVersion}, this release reads from ${VERSION} on; ` +
+          "build the index again",
+      );
+    }
     this.roots = findRoots(this.database, file);
     [this.segments, this.lengths] = this.readSegments();
     this.count = this.lengths.length;
@@ -89,7 +97,7 @@ export class StoredDocuments implements BaseDocuments {
   }
 
   postings(term: string): Postings {
-    return this.unpacked(this.postingsOf(encodeUtf8(term)));
+    return this.unpacked(this.database.entries(this.roots.postings, encodeUtf8(term)));
   }
 
   /** The postings of a term's records, of one segment each, as one. */
@@ -122,19 +130,6 @@ export class StoredDocuments implements BaseDocuments {
     return { rows, counts };
   }
 
-  private *postingsOf(term: Uint8Array): Generator<SqliteRecord> {
-    const { postings, terms } = this.roots;
-    if (terms === undefined) return yield* this.database.entries(postings, term);
-    for (const entry of this.database.entries(terms, term)) yield this.earlierPostings(entry);
-  }
-
-  /** The postings that an entry of an earlier file's index of terms leads to. */
-  private earlierPostings(entry: SqliteRecord): SqliteRecord {
-    const record = this.database.row(this.roots.postings, entry.integer(2));
-    if (!record) throw damaged(this.file, "a term's postings are not there");
-    return record;
-  }
-
   /** By the index of ids, which nobody signs; so the row itself has to say the same. */
   rowOf(id: string): number | undefined {
     for (const entry of this.database.entries(this.roots.ids, encodeUtf8(id))) {
@@ -158,17 +153,16 @@ export class StoredDocuments implements BaseDocuments {
   }
 
   *postingsByTerm(): Generator<TermPostings> {
-    const { postings, terms } = this.roots;
     let term: Uint8Array | undefined;
     let records: SqliteRecord[] = []; // of the term, one a segment
-    for (const entry of this.database.entries(terms ?? postings)) {
+    for (const entry of this.database.entries(this.roots.postings)) {
       const next = entry.textBytes(0);
       if (term && compareBytes(term, next) !== 0) {
         yield { term, ...this.unpacked(records) };
         records = [];
       }
       term = next;
-      records.push(terms === undefined ? entry : this.earlierPostings(entry));
+      records.push(entry);
     }
     if (term) yield { term, ...this.unpacked(records) };
   }
@@ -221,12 +215,10 @@ function lengthsOf(record: SqliteRecord): number[] {
 
 /** Where each table begins, every page of it checked. */
 function findRoots(database: SqliteFile, file: string): Roots {
-  const entries = database.schema();
   const found: Partial<Record<string, number>> = {};
-  for (const { type, name, table, root, sql } of entries) {
+  for (const { type, name, table, root, sql } of database.schema()) {
     const expected = Object.hasOwn(TABLES, table) ? TABLES[table as Table] : undefined;
-    const isEarlier = table === "postings" && sql === EARLIER_POSTINGS;
-    const isTable = type === "table" && name === table && (sql === expected || isEarlier);
+    const isTable = type === "table" && name === table && sql === expected;
     const isIndex = type === "index" && sql === null && name === `sqlite_autoindex_${table}_1`;
     if (!expected || !(isTable || isIndex) || found[name] !== undefined) {
       throw damaged(file, `it has the ${type} ${name}, which is not of an index`);
@@ -241,7 +233,5 @@ function findRoots(database: SqliteFile, file: string): Roots {
   };
   const tables = Object.keys(TABLES).map((name) => [name, root(name)]);
   const roots = Object.fromEntries(tables) as Record<Table, number>;
-  const ids = root("sqlite_autoindex_documents_1");
-  const isEarlier = entries.some(({ sql }) => sql === EARLIER_POSTINGS);
-  return { ...roots, ids, ...(isEarlier && { terms: root("sqlite_autoindex_postings_1") }) };
+  return { ...roots, ids: root("sqlite_autoindex_documents_1") };
 }

@@ -4,11 +4,12 @@
  * A 64-byte header, then a row a document: `dimension` codes of 8 bits and the scale, float32. A
  * row's vector is `(code - 128) * scale`; a document without a place by meaning has the scale 0 and codes
  * of 128, and no search by meaning finds it. A search multiplies the rows in place by the query in
- * 7 bits, in integers, and scores the best again with the query in full.
+ * 7 bits, in integers. How far that can be from the query in 24 bits is known for each query, so every
+ * row that may be among the best is scored again with those, exactly.
  */
 import { CorruptArtifactError, InvalidInputError, UnsupportedVersionError } from "../../errors.js";
 import { kindOf } from "../../python_text.js";
-import { best, type Ranking, ranked } from "./best.js";
+import { candidates, type Ranking, ranked } from "./best.js";
 import { crc32 } from "../../files/zip.js";
 import { type IntegerMatrix, integerMatrix } from "./integer_product.js";
 import { pairwiseSum, roundHalfEven } from "./numbers.js";
@@ -19,8 +20,10 @@ const HEADER = 64;
 const ZERO = 128;
 const SCALE_BYTES = 4;
 const LARGEST_CODE = 127;
-const QUERY_LIMIT = 64; // so that Python's kernels cannot overflow 16 bits; kept for equal results
-const RESCORED = 100;
+const STEPS = 64; // of a query, on either side of zero
+const FINE_STEPS = 2 ** 23; // of a query, on either side of zero; float32 has no more
+const ROUNDING_SLACK = 1e-6; // of the scan's factors, in float32
+const SUM_UNIT = 2 ** -32; // what 1 in a sum of vectors stands for: in whole numbers it depends on no order
 const MOST_SCALE = 1.001 / LARGEST_CODE; // of a vector of length 1, however it was rounded
 
 /** A vector as a caller gives it. */
@@ -121,6 +124,35 @@ export function withoutVector(bytes: number): Uint8Array {
   return new Uint8Array(bytes).fill(ZERO, 0, bytes - SCALE_BYTES);
 }
 
+/** A query's vector, as rows are scored by it. */
+export class Query {
+  /** Whole numbers from -2**23 to 2**23; times `fineStep` the vector. */
+  readonly fine: Float64Array;
+  readonly fineStep: number;
+  /** What the scan multiplies: whole numbers from -64 to 64, each `step`. */
+  readonly coarse: Int8Array;
+  readonly step: number;
+  /** Two rows whose coarse scores differ by more are in that order. */
+  readonly slack: number;
+
+  /** @param vector float32 (d,), of length 1 */
+  constructor(vector: Float32Array) {
+    const most = Math.max(largest(vector), 1e-30);
+    this.fineStep = most / FINE_STEPS;
+    this.fine = Float64Array.from(vector, (value) => roundHalfEven(value / this.fineStep));
+    this.step = Math.fround(most / STEPS);
+    this.coarse = Int8Array.from(vector, (value) => roundHalfEven(Math.fround(value / this.step)));
+    const leftOut = this.fine.map((value, i) => (value * this.fineStep - this.coarse[i]! * this.step) ** 2);
+    const longest = 1.001 + Math.sqrt(vector.length) / 254; // each number is rounded by half a step
+    this.slack = 2 * (Math.sqrt(pairwiseSum(leftOut)) * longest + ROUNDING_SLACK);
+  }
+
+  /** The inner product with a vector, float64 (d,). */
+  cosine(vector: Float64Array): number {
+    return pairwiseSum(this.fine.map((value, i) => value * vector[i]!)) * this.fineStep;
+  }
+}
+
 /** Rows of vectors, to be searched; rows can be added. */
 export class Vectors {
   private readonly matrix: IntegerMatrix;
@@ -173,19 +205,43 @@ export class Vectors {
    * @param allowed 1 where a row may be found, if it has a vector; undefined for all
    */
   search(query: Float32Array, k: number, allowed?: Uint8Array): Ranking {
-    const rows = best(this.scores(query), Math.max(2 * k, RESCORED), allowed);
-    return ranked(rows, this.rescore(query, rows), k);
+    const meant = new Query(query);
+    const scores = this.scores(meant).map((score, row) => (this.isPlaced(row) ? score : -Infinity));
+    const rows = candidates(scores, k, meant.slack, allowed);
+    return ranked(rows, this.cosines(meant, rows), k);
   }
 
-  /** Inner products of float32 (d,) with the stored vectors of `rows`, float32 (m,). */
-  rescore(query: Float32Array, rows: Uint32Array): Float32Array {
+  /** Whether a row has a vector. */
+  isPlaced(row: number): boolean {
+    return this.scales[row]! > 0;
+  }
+
+  /** The cosines of `rows`, float64 (m,), 0 where a row has no vector: exact, as their sums are of whole numbers. */
+  cosines({ fine, fineStep }: Query, rows: Uint32Array): Float64Array {
     const codes = this.matrix.rows;
     const stride = rowBytes(this.dimension);
-    const scores = new Float32Array(rows.length);
-    for (let i = 0; i < rows.length; i++) {
-      scores[i] = product(codes, rows[i]! * stride, this.scales[rows[i]!]!, query);
+    return Float64Array.from(rows, (row) => {
+      let sum = 0;
+      for (let i = 0; i < fine.length; i++) sum += (codes[row * stride + i]! - ZERO) * fine[i]!;
+      return sum * this.scales[row]! * fineStep;
+    });
+  }
+
+  /**
+   * The mean vector, float64 (d,), of all rows that have one, and of one more that is 0, so that a document
+   * which is alone stands out from it.
+   * @param gone 1 where a row does not count; undefined for none
+   */
+  mean(gone?: Uint8Array): Float64Array {
+    const [codes, stride, sum] = [this.matrix.rows, rowBytes(this.dimension), new Float64Array(this.dimension)];
+    let counted = 0;
+    for (let row = 0; row < this.count; row++) {
+      if (gone?.[row] || !this.isPlaced(row)) continue;
+      counted++;
+      const weight = roundHalfEven(this.scales[row]! / SUM_UNIT);
+      for (let i = 0; i < sum.length; i++) sum[i] = sum[i]! + weight * (codes[row * stride + i]! - ZERO);
     }
-    return scores;
+    return sum.map((value) => value * (SUM_UNIT / (counted + 1)));
   }
 
   /** All rows as {@link append} took them; a view that is valid until rows are added. */
@@ -207,31 +263,16 @@ export class Vectors {
     return found;
   }
 
-  /**
-   * Inner products with every row to about 0.01, float64 (n,): the bits of numpy's. -Infinity, which is
-   * no candidate, where a row has no vector.
-   */
-  private scores(query: Float32Array): Float64Array {
-    const step = Math.fround(Math.max(largest(query), 1e-30) / QUERY_LIMIT);
-    const codes = Int8Array.from(query, (value) => roundHalfEven(Math.fround(value / step)));
-    const bias = ZERO * codes.reduce((sum, code) => sum + code, 0);
-    const products = this.matrix.products(codes);
+  /** Every row's cosine, true to half of the query's slack, float64 (n,); 0 where a row has no vector. */
+  scores({ coarse, step }: Query): Float64Array {
+    const bias = ZERO * coarse.reduce((sum, code) => sum + code, 0);
+    const products = this.matrix.products(coarse);
     const scores = new Float64Array(this.count);
     for (let row = 0; row < scores.length; row++) {
-      const scale = this.scales[row]!;
-      scores[row] = scale ? (products[row]! - bias) * Math.fround(scale * step) : -Infinity;
+      scores[row] = (products[row]! - bias) * Math.fround(this.scales[row]! * step);
     }
     return scores;
   }
-}
-
-/** The inner product of `query` with the row of codes at `start`. */
-function product(codes: Uint8Array, start: number, scale: number, query: Float32Array): number {
-  let sum = 0;
-  for (let i = 0; i < query.length; i++) {
-    sum += Math.fround((codes[start + i]! - ZERO) * scale) * query[i]!;
-  }
-  return sum;
 }
 
 /** Twice the room wherever it runs out, so that adding one by one copies each row few times. */
