@@ -1,12 +1,16 @@
 /** From text to terms, for indexing and for queries alike; Python's `analyzer.py`. */
 import { breathe } from "../platform/cancelling.js";
 import { mapOfRuns } from "../tokenizer/character_class.js";
+import { fromEnd } from "../platform/lists.js";
+import { characterCount, isBlank } from "../python_text.js";
 import { BEYOND_ASCII, bare } from "./characters.js";
 import type { LoadProgram } from "./languages.js";
 import { checkLanguage, Stemming } from "./stemming.js";
-import { cut } from "./tokens.js";
+import { parse, type Query } from "./query.js";
+import { cut, isAlpha, isWordCharacter } from "./tokens.js";
 import { FOLDED, UNFOLDED } from "./word_tables.js";
 
+const LEAST_SOUGHT = 4; // letters of a word whose nearest are looked for
 const MOST_CACHED = 1 << 15; // chunks, words
 const LONGEST_CACHED = 64; // characters of a chunk
 const CHUNKS_AT_ONCE = 2048;
@@ -67,18 +71,51 @@ export class Analyzer {
     return { terms, length };
   }
 
-  /** The weights of a query's terms. */
-  query(text: string): Promise<ReadonlyMap<string, number>> {
+  /** The terms of a text's words in their order, in which phrases are looked for. */
+  sequence(text: string): Promise<string[]> {
+    return this.complete(() => this.inOrder(text));
+  }
+
+  /**
+   * A query's terms, and what a document must have.
+   *
+   * @param text as a user typed it, see query.ts
+   * @param prefix the last word is being typed, and stands for all that begin with it
+   */
+  query(text: string, prefix = false): Promise<Query> {
+    const { plain, required, excluded, phrases, excludedPhrases } = parse(text);
+    const last = fromEnd(chunksOf(text)) ?? "";
+    const isTyped = prefix && last !== "" && !isBlank(fromEnd(text)!) && isAlnum(fromEnd(Array.from(last))!) && plain.endsWith(last);
+    const typed = isTyped ? (fromEnd(cut(last).words) ?? "") : "";
     return this.complete(() => {
-      const weights = new Map<string, number>();
-      for (const chunk of chunksOf(text)) {
-        const terms = this.terms(chunk);
-        for (const [kind, weight] of WEIGHTS) {
-          for (const term of terms[kind]) weights.set(term, (weights.get(term) ?? 0) + weight);
-        }
+      const terms = new Map<string, number>();
+      const words = new Set<string>();
+      for (const chunk of chunksOf(plain)) {
+        const some = this.terms(chunk);
+        for (const one of some.words) if (characterCount(one) >= LEAST_SOUGHT && isAlpha(one)) words.add(one);
+        for (const [kind, weight] of WEIGHTS) for (const term of some[kind]) terms.set(term, (terms.get(term) ?? 0) + weight);
       }
-      return weights;
+      return {
+        plain,
+        terms,
+        words,
+        required: new Set(required.flatMap((chunk) => this.sharpest(chunk))),
+        excluded: excluded.map((chunk) => new Set(this.sharpest(chunk))),
+        phrases: phrases.map((phrase) => this.inOrder(phrase)),
+        excludedPhrases: excludedPhrases.map((phrase) => this.inOrder(phrase)),
+        prefix: bare(folded(typed)),
+      };
     });
+  }
+
+  private inOrder(text: string): string[] {
+    return chunksOf(text).flatMap((chunk) => this.terms(chunk).words);
+  }
+
+  /** What a document must have to have this chunk: the whole name, where it is one. */
+  private sharpest(chunk: string): readonly string[] {
+    const { words, pairs, compounds, joins } = this.terms(chunk);
+    return [compounds.slice(-1), joins, pairs, words].find((some) => some.length > 0) ?? [];
   }
 
   /** What `work` gives once no word lacks its stemmer. */
@@ -102,13 +139,14 @@ export class Analyzer {
 
   private analyzed(chunk: string): Terms {
     const { words, pairs, compounds, joins, parts } = cut(chunk);
-    const term = (word: string): string => this.term(word);
+    // A run of accents alone is no term.
+    const terms = (some: readonly string[]): string[] => some.map((word) => this.term(word)).filter((term) => term !== "");
     return {
-      words: words.map(term),
-      pairs: pairs.map(term),
+      words: terms(words),
+      pairs: terms(pairs),
       compounds: compounds.map((one) => bare(folded(one))),
-      joins: joins.map(term),
-      parts: parts.map(term),
+      joins: terms(joins),
+      parts: terms(parts),
     };
   }
 
@@ -118,6 +156,10 @@ export class Analyzer {
     if (term === undefined) remember(this.ofWords, lower, (term = bare(this.stemming.stem(lower))));
     return term;
   }
+}
+
+function isAlnum(character: string): boolean {
+  return character !== "_" && isWordCharacter(character);
 }
 
 function remember<T>(cache: Map<string, T>, key: string, value: T): void {

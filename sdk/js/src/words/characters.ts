@@ -18,7 +18,7 @@ export const UNSPACED = new RegExp(
 );
 export const BEYOND_ASCII = /[^\0-\x7f]/;
 const APOSTROPHES = "'`\u00b4\u02b9\u02bb\u02bc\u02bd\u02c8\u055a\u05f3\u2018\u2019\u201b\u2032\ua78c";
-const HYPHENS = "-\u058a\u05be\u2010\u2011\u2012\u2013\u2212";
+export const HYPHENS = "-\u058a\u05be\u2010\u2011\u2012\u2013\u2212";
 const ALIKE = new Map(["\u0649\u064a", "\u06cc\u064a", "\u06a9\u0643", "\u06c1\u0647", "\u06c3\u0629"].map(([a, b]) => [a, b]));
 const ACCENTS = /[\u0300-\u036f]+/g;
 
@@ -46,6 +46,11 @@ export function lettersOf(run: string): string[] {
     else letters.push(character);
   }
   return letters;
+}
+
+/** Whether a character is a decimal digit, of whatever script. */
+export function isDecimal(character: string): boolean {
+  return /^[0-9]$/.test(replacement(character));
 }
 
 function replaced(text: string): string {

@@ -86,6 +86,11 @@ export function cut(chunk: string): Cut {
   return made;
 }
 
+/** Whether a character is a letter, a digit or an underscore. */
+export function isWordCharacter(character: string): boolean {
+  return character === "_" || Array.from(normalize(character)).some((one) => isAlpha(one) || /[0-9]/.test(one));
+}
+
 /** `text` by its characters: itself, where each is one unit. */
 function lettersIn(text: string): string | readonly string[] {
   return BEYOND_UNITS.test(text) ? Array.from(text) : text;
@@ -175,6 +180,7 @@ function addMember(made: Cut, member: string, shapes: string): void {
   if (text.includes("_")) made.compounds.push(text);
 }
 
-function isAlpha(text: string): boolean {
-  return text !== "" && Array.from(text).every((one) => (BEYOND_ASCII.test(one) ? LETTERS.begins(one) : /[A-Za-z]/.test(one)));
+/** Whether there are letters and nothing else. */
+export function isAlpha(text: string): boolean {
+  return text !== "" && Array.from(text).every((one) => /[A-Za-z]/.test(one) || /[hk]/.test(shapeOf(one)) || LETTERS.begins(one));
 }

@@ -1,0 +1,170 @@
+/**
+ * What an index's vocabulary adds to a query: words that are nearly the same, longer or compound; Python's
+ * `vocabulary.py`.
+ *
+ * A word that no document has stands for the nearest ones. The last word, while it is being typed, stands for all
+ * that begin with it. In languages that write compounds as one word, a word finds the compounds that begin or end
+ * with it, and a compound its parts.
+ */
+import { byCodePoint, characterCount } from "../python_text.js";
+import type { Query } from "./query.js";
+
+const COMPOUNDING = ["german", "dutch", "swedish", "danish", "norwegian", "finnish", "estonian", "hungarian"];
+const NEAREST = 3; // words that stand for one that is not there
+const DISCOUNT = 0.5; // of the weight, for each letter that differs
+const COMPLETIONS = 20;
+const COMPLETION_WEIGHT = 0.7;
+const COMPOUNDS = 30;
+const COMPOUND_WEIGHT = 0.25;
+const LEAST_PART = 4; // letters of a compound's part
+const LEAST_REST = 3;
+const TWO_EDITS = 8; // letters of a word in which two may differ
+const LINKS = ["", "s", "es", "n", "en", "er", "e"]; // between the parts of a compound
+
+/** The terms of an index. */
+export class Vocabulary {
+  private readonly known: ReadonlySet<string>;
+  /** Of each term, the letters as bits. */
+  private letters: Int32Array | undefined;
+
+  /**
+   * @param terms each once, in the order of code points
+   * @param frequency how many documents have a term
+   */
+  constructor(
+    private readonly terms: readonly string[],
+    readonly frequency: (term: string) => number,
+  ) {
+    this.known = new Set(terms);
+  }
+
+  has(term: string): boolean {
+    return this.known.has(term);
+  }
+
+  /** All terms that begin with `prefix`, in their order. */
+  beginningWith(prefix: string): string[] {
+    let [first, stop] = [0, this.terms.length];
+    while (first < stop) {
+      const middle = (first + stop) >> 1;
+      if (byCodePoint(this.terms[middle]!, prefix) < 0) first = middle + 1;
+      else stop = middle;
+    }
+    while (stop < this.terms.length && this.terms[stop]!.startsWith(prefix)) stop++;
+    return this.terms.slice(first, stop);
+  }
+
+  /** All terms that end with `suffix`, in their order. */
+  endingWith(suffix: string): string[] {
+    return this.terms.filter((term) => term.endsWith(suffix));
+  }
+
+  /**
+   * Terms that differ from `term` by 1 to `edits` edits, and by how many: the nearest first, of these the most
+   * frequent.
+   */
+  nearest(term: string, edits: number): [term: string, distance: number][] {
+    this.letters ??= Int32Array.from(this.terms, lettersOf);
+    const [own, sought] = [lettersOf(term), Array.from(term)];
+    const near: { one: string; distance: number; frequency: number }[] = [];
+    for (const [place, one] of this.terms.entries()) {
+      if (Math.abs(one.length - term.length) > 2 * edits || bitsOf(own ^ this.letters[place]!) > 2 * edits) continue;
+      const distance = distanceOf(sought, Array.from(one), edits);
+      if (distance > 0 && distance <= edits) near.push({ one, distance, frequency: this.frequency(one) });
+    }
+    near.sort((a, b) => a.distance - b.distance || b.frequency - a.frequency || byCodePoint(a.one, b.one));
+    return near.map(({ one, distance }) => [one, distance]);
+  }
+}
+
+function lettersOf(term: string): number {
+  let bits = 0;
+  for (const letter of term) bits |= 1 << (letter.codePointAt(0)! % 32);
+  return bits;
+}
+
+function bitsOf(number: number): number {
+  let count = 0;
+  for (let rest = number; rest; rest &= rest - 1) count++;
+  return count;
+}
+
+/**
+ * Edits between two words, a swap of neighbours as one (optimal string alignment); any number over `most` where
+ * there are more.
+ */
+function distanceOf(one: readonly string[], other: readonly string[], most: number): number {
+  let before: number[] = [];
+  let row = [0, ...other.map((_, j) => j + 1)];
+  for (const [i, letter] of one.entries()) {
+    const older = before;
+    before = row;
+    row = [i + 1];
+    for (const [j, second] of other.entries()) {
+      let cost = Math.min(before[j + 1]! + 1, row[j]! + 1, before[j]! + (letter === second ? 0 : 1));
+      if (i && j && letter === other[j - 1] && one[i - 1] === second) cost = Math.min(cost, older[j - 1]! + 1);
+      row.push(cost);
+    }
+    if (Math.min(...row) > most) return most + 1;
+  }
+  return row[other.length]!;
+}
+
+/** The weights of a query's terms and of what the vocabulary of an index in `language` has for them. */
+export function expand(query: Query, vocabulary: Vocabulary, language: string): Map<string, number> {
+  const weights = new Map(query.terms);
+  const add = (term: string, weight: number): void => void weights.set(term, Math.max(weights.get(term) ?? 0, weight));
+  if (query.prefix) {
+    const completions = completionsOf(query.prefix, vocabulary).map((term) => ({ term, frequency: vocabulary.frequency(term) }));
+    completions.sort((a, b) => b.frequency - a.frequency || byCodePoint(a.term, b.term));
+    for (const { term } of completions.slice(0, COMPLETIONS)) add(term, COMPLETION_WEIGHT);
+  }
+  for (const term of [...query.words].sort(byCodePoint)) {
+    const weight = query.terms.get(term)!;
+    const length = characterCount(term);
+    if (!vocabulary.has(term)) {
+      const nearest = vocabulary.nearest(term, length >= TWO_EDITS ? 2 : 1);
+      for (const [near, distance] of nearest.slice(0, NEAREST)) add(near, weight * DISCOUNT ** distance);
+    }
+    if (COMPOUNDING.includes(language) && length >= LEAST_PART) {
+      for (const other of compoundsOf(term, vocabulary)) add(other, weight * COMPOUND_WEIGHT);
+    }
+  }
+  return weights;
+}
+
+/** Terms that begin with `prefix`; where there are none, the longest that it begins with. */
+function completionsOf(prefix: string, vocabulary: Vocabulary): string[] {
+  const begun = vocabulary.beginningWith(prefix);
+  if (begun.length) return begun;
+  const letters = Array.from(prefix);
+  for (let length = letters.length - 1; length > Math.max(letters.length - 4, 2); length--) {
+    const shorter = letters.slice(0, length).join("");
+    if (vocabulary.has(shorter)) return [shorter];
+  }
+  return [prefix];
+}
+
+/** Compounds that begin or end with `term`, the shortest first, and its own parts. */
+function compoundsOf(term: string, vocabulary: Vocabulary): string[] {
+  const letters = Array.from(term);
+  const longer = [...new Set([...vocabulary.beginningWith(term), ...vocabulary.endingWith(term)])]
+    .map((other) => ({ other, length: characterCount(other) }))
+    .filter(({ length }) => length >= letters.length + LEAST_REST)
+    .sort((a, b) => a.length - b.length || byCodePoint(a.other, b.other));
+  const parts: string[] = [];
+  for (let split = LEAST_PART; split <= letters.length - LEAST_PART; split++) {
+    const head = letters.slice(split).join("");
+    const modifier = vocabulary.has(head) && modifierOf(letters.slice(0, split).join(""), vocabulary);
+    if (modifier) parts.push(modifier, head);
+  }
+  return [...longer.slice(0, COMPOUNDS).map(({ other }) => other), ...parts];
+}
+
+function modifierOf(text: string, vocabulary: Vocabulary): string {
+  for (const link of LINKS) {
+    const stem = text.slice(0, text.length - link.length);
+    if (text.endsWith(link) && characterCount(stem) >= LEAST_REST && vocabulary.has(stem)) return stem;
+  }
+  return "";
+}
