@@ -13,7 +13,7 @@ from pocketquery.sdk.arrays import NDArray
 from pocketquery.sdk.words.characters import bare
 from pocketquery.sdk.words.query import Query, parse
 from pocketquery.sdk.words.stemming import check_language, stem_of
-from pocketquery.sdk.words.tokens import cut
+from pocketquery.sdk.words.tokens import cut, has_word
 
 __all__ = ["Analyzer", "Terms"]
 
@@ -27,7 +27,7 @@ _WORDS_OF_A_JOIN = 0.75
 _LEAST_SOUGHT = 4  # letters of a word whose nearest are looked for
 _MOST_CACHED = 1 << 17  # chunks, words: of a large vocabulary, some 40 MB
 _LONGEST_CACHED = 64  # characters of a chunk
-_PLAIN = re.compile("[\"'(\\[]*([A-Za-z]+)[\"')\\],.;:!?]*")  # a word as most are
+_PLAIN = re.compile("[\"'(\\[]*([A-Za-z]{1,128})[\"')\\],.;:!?]*")  # a word as most are
 
 
 class Terms(NamedTuple):
@@ -117,7 +117,7 @@ class Analyzer:
                     weights[term] = weights.get(term, 0.0) + weight
             for term in terms.compounds[:-1]:
                 weights[term] -= _INNER
-        typed = text[-1:].isalnum() and parsed.plain.endswith(text.split()[-1])
+        typed = has_word(text[-1:]) and parsed.plain.endswith(text.split()[-1])
         last = cut(text.split()[-1]).words[-1:] if prefix and typed else []
         return Query(
             plain=parsed.plain,

@@ -17,7 +17,7 @@ import re
 import unicodedata
 from itertools import pairwise
 
-__all__ = ["HYPHENS", "UNSPACED", "bare", "has_word", "letters_of", "normalize"]
+__all__ = ["HYPHENS", "UNSPACED", "bare", "letters_of", "normalize"]
 
 # Thai, Lao, Myanmar, Khmer; Kana, Bopomofo, Han and its extensions (Hangul writes spaces).
 UNSPACED = re.compile(
@@ -48,16 +48,10 @@ DROPPED = re.compile(
     "\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed\u0730-\u074a\u08d3-\u08ff\u115f\u1160"
     "\u180b-\u180f\u3164\ufe00-\ufe0f\U000e0100-\U000e01ef]"
 )
-_LETTER = re.compile(r"[^\W_]")
 _ACCENTS = re.compile("[\u0300-\u036f]+")
 _MOST_MARKS = 30
 _EXCESS_MARKS = re.compile(f"(?<=1{{{_MOST_MARKS}}})1+")  # in a text of 0 and 1, see _Marks
 _MOST_CACHED = 1 << 16  # every script in use
-
-
-def has_word(text: str) -> bool:
-    """Whether ``text`` has a letter or a digit, so that words can find it."""
-    return _LETTER.search(text) is not None
 
 
 def normalize(text: str) -> str:

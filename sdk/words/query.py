@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from pocketquery.sdk.words.characters import HYPHENS, has_word
+from pocketquery.sdk.words.characters import HYPHENS
+from pocketquery.sdk.words.tokens import has_word
 
 __all__ = ["Parsed", "Query", "parse"]
 

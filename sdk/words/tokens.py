@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from pocketquery.sdk.words.characters import UNSPACED, letters_of, normalize
 
-__all__ = ["Cut", "cut"]
+__all__ = ["Cut", "cut", "has_word"]
 
 _MOST_LETTERS = 128  # of a word or compound
 
@@ -96,7 +96,7 @@ _SLASHED = re.compile(r"(?<![w0/.-])[w0]{1,3}/[w0]{1,3}(?:\+{1,2})?(?![w0/.-])")
 _DUNDER = re.compile(r"(?<![w0_])__[w0]+(?:_+[w0]+)*__(?![w0_])")  # __init__
 _CONTRACTION = re.compile(r"'(?:t|re|ve|ll|d|m)$|^o'", re.IGNORECASE)
 _VERSION = re.compile(r"[vV](?=\d+\.\d)")
-_NUMBER = re.compile(r"\d+(?:\.\d+)+(?![^\W_])")
+_NUMBER = re.compile(r"0+(?:\.0+)+(?![w0])")
 _DROPPED_SIGN = re.compile(r"(?<!\d)[-_']+|[-_']+(?!\d)")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _IDENTIFIER = re.compile(r"[a-z][a-z0-9]+[A-Z]")
@@ -126,6 +126,11 @@ def cut(chunk: str) -> Cut:
     for pattern in (_SLASHED, _DUNDER):
         made.compounds.extend(text[m.start() : m.end()] for m in pattern.finditer(shape))
     return made
+
+
+def has_word(text: str) -> bool:
+    """Whether ``text`` has a letter or a digit, so that words can find it."""
+    return not set(normalize(text).translate(_shapes)).isdisjoint("w0hk")
 
 
 def _emoji(made: Cut, sequence: str) -> str:
@@ -169,10 +174,10 @@ def _member(made: Cut, text: str, shape: str) -> None:
             made.joins.append(text.replace("'", ""))
         return
     if _VERSION.match(text):
-        text = text[1:]
-    number = _NUMBER.search(text)
-    if number and number[0] != text:
-        made.compounds.append(number[0])
+        text, shape = text[1:], shape[1:]
+    number = _NUMBER.search(shape)
+    if number and number[0] != shape:
+        made.compounds.append(text[number.start() : number.end()])
     joined = _DROPPED_SIGN.sub("", text)
     (made.joins if joined.isalpha() else made.compounds).append(joined)
     if "_" in text:

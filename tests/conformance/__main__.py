@@ -14,6 +14,7 @@ from tests.conformance import (
     tables,
     tokenizers,
     training,
+    words,
 )
 from tests.sdk import javascript_databases, javascript_fixtures, javascript_indexes
 
@@ -25,6 +26,7 @@ for writer in (
     training,
     store,
     stems,
+    words,
     tables,
     tokenizers,
     lineage,

@@ -13,8 +13,6 @@ import pkgutil
 import random
 from pathlib import Path
 
-import snowballstemmer
-
 __all__ = ["TARGET", "main", "stems"]
 
 TARGET = Path(__file__).parents[2] / "conformance" / "words" / "stems.json.gz"
@@ -30,7 +28,10 @@ def main() -> None:
 
 def stems(count: int) -> dict[str, list[list[str]]]:
     """So many pairs of a word and its stem, by language."""
-    modules = [name for _, name, _ in pkgutil.iter_modules(snowballstemmer.__path__)]
+    modules = [
+        name
+        for _, name, _ in pkgutil.iter_modules(importlib.import_module("snowballstemmer").__path__)
+    ]
     languages = [name.removesuffix("_stemmer") for name in modules if name.endswith("_stemmer")]
     return {language: _pairs(language, count) for language in languages}
 

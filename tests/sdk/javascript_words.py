@@ -32,7 +32,7 @@ def tables() -> str:
     longer = " ".join(f"{chr(p)}{one}" for p, one in folded.items() if len(one) > 1)
     return "".join(
         [
-            "/** How Python classes the characters of words; written by tests/sdk/javascript_words.py. */\n"
+            "/** How Python classes characters; written by tests/sdk/javascript_words.py. */\n"
             'import { CharacterClass } from "../tokenizer/character_class.js";\n',
             *_class("LETTERS", "Letters", (p for p in words if chr(p).isalpha()), others),
             *_class(
@@ -60,7 +60,8 @@ def tables() -> str:
             *_class("DROPPED", "What is dropped", (p for p, one in replaced.items() if not one)),
             *_runs("DIGITS", "Decimal digits, and ASCII's", digits),
             *_runs("FOLDED", "Characters without case", single),
-            f'\n/** Characters that become several without case, with these. */\nexport const UNFOLDED = "{longer}";\n',
+            "\n/** Characters that become several without case, with these. */\n"
+            f'export const UNFOLDED = "{longer}";\n',
         ]
     )
 

@@ -42,7 +42,6 @@ const INDEX_FILES = ["index.json", "documents.sqlite", "vectors-0.u8"];
 
 const INDEXES: [name: string, files: Files, key: string | undefined, names: string[]][] = [
   ["unsigned", folder(join(CONFORMANCE, "index", "base")), undefined, INDEX_FILES],
-  ["with what was deleted", folder(join(CONFORMANCE, "index", "earlier")), undefined, INDEX_FILES],
   ["signed", folder(SEARCH), undefined, [...INDEX_FILES, "signature"]],
   ["signed, with its key", folder(SEARCH), EXPECTED.key, [...INDEX_FILES, "signature"]],
   ["a delta applied", applied(), undefined, [...INDEX_FILES, "signature"]],

@@ -88,7 +88,7 @@ test("a changed byte of a lineage is refused, or changes nothing of what is foll
 });
 
 interface Searches {
-  searches: (SearchOptions & { query: string; hits: [string, number][] })[];
+  searches: (SearchOptions & { query: string; hits: [string, number, number | null, number | null][] })[];
   inputs: { call: string; text: unknown; options: Record<string, unknown>; place: string; error: string }[];
 }
 

@@ -1,15 +1,15 @@
 /**
  * One score of words and meaning, for one query; Python's `search.py`.
  *
- *     fused(d) = a (cos(d) - m) / (1 - m) + bm25(d) / U
+ *     fused(d) = a (cos(d) - m) / (1 - m) + bm25(d) / U        a = .25 (1 + 2 (1 - p / U))
  *
- * m is the mean cosine of all documents with the query, U the most that BM25 can be for it. A document's
- * score needs no other document.
+ * m is the mean cosine of all documents with the query, U the most that BM25 can be for it, p the part of U
+ * whose terms some document has. A document's score needs no other document.
  */
 import type { Lexical } from "./bm25.js";
 
-const DENSE_WEIGHT = 0.3;
-const LEANING = 0;
+const DENSE_WEIGHT = 0.25;
+const LEANING = 2;
 const LEAST_ROOM = 0.05; // between the mean cosine and 1: of documents that are nearly all alike
 
 export class Fusion {

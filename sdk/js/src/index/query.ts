@@ -107,7 +107,7 @@ export async function checkQuery(
   if (minScore !== undefined && minScore !== null && !Number.isFinite(minScore)) {
     throw new InvalidInputError(`minScore is ${show(minScore)}, expected a number`);
   }
-  const terms = mode === "dense" ? new Map<string, number>() : await analyzer.query(text);
+  const terms = mode === "dense" ? new Map<string, number>() : (await analyzer.query(text)).terms;
   const asked = { mode, terms, k, offset, minScore: minScore ?? -Infinity };
   if (mode === "lexical" && text) return { ...asked, vector: new Float32Array(0) };
   if (mode !== "dense" && !text) {

@@ -2,12 +2,12 @@
 import { breathe } from "../platform/cancelling.js";
 import { mapOfRuns } from "../tokenizer/character_class.js";
 import { fromEnd } from "../platform/lists.js";
-import { characterCount, isBlank } from "../python_text.js";
+import { characterCount } from "../python_text.js";
 import { BEYOND_ASCII, bare } from "./characters.js";
 import type { LoadProgram } from "./languages.js";
 import { checkLanguage, Stemming } from "./stemming.js";
 import { parse, type Query } from "./query.js";
-import { cut, isAlpha, isWordCharacter } from "./tokens.js";
+import { cut, hasWord, isAlpha } from "./tokens.js";
 import { FOLDED, UNFOLDED } from "./word_tables.js";
 
 const LEAST_SOUGHT = 4; // letters of a word whose nearest are looked for
@@ -85,7 +85,7 @@ export class Analyzer {
   query(text: string, prefix = false): Promise<Query> {
     const { plain, required, excluded, phrases, excludedPhrases } = parse(text);
     const last = fromEnd(chunksOf(text)) ?? "";
-    const isTyped = prefix && last !== "" && !isBlank(fromEnd(text)!) && isAlnum(fromEnd(Array.from(last))!) && plain.endsWith(last);
+    const isTyped = prefix && hasWord(fromEnd(Array.from(text)) ?? "") && plain.endsWith(last);
     const typed = isTyped ? (fromEnd(cut(last).words) ?? "") : "";
     return this.complete(() => {
       const terms = new Map<string, number>();
@@ -156,10 +156,6 @@ export class Analyzer {
     if (term === undefined) remember(this.ofWords, lower, (term = bare(this.stemming.stem(lower))));
     return term;
   }
-}
-
-function isAlnum(character: string): boolean {
-  return character !== "_" && isWordCharacter(character);
 }
 
 function remember<T>(cache: Map<string, T>, key: string, value: T): void {

@@ -6,7 +6,7 @@
  */
 import { isBlank, stripped } from "../python_text.js";
 import { HYPHENS, isDecimal } from "./characters.js";
-import { isWordCharacter } from "./tokens.js";
+import { hasWord } from "./tokens.js";
 
 const QUOTES = ['"\u201c\u201d\u201e\u201f\u301d\u301e\u301f\uff02', "\u00ab\u00bb", "\u2039\u203a"];
 const MUST = "+\uff0b";
@@ -109,6 +109,6 @@ function characterAt(text: string, at: number): string {
   return at < text.length ? String.fromCodePoint(text.codePointAt(at)!) : "";
 }
 
-function hasWord(text: string): boolean {
-  return Array.from(text).some((one) => one !== "_" && isWordCharacter(one));
+function isWordCharacter(character: string): boolean {
+  return character === "_" || hasWord(character);
 }

@@ -86,9 +86,9 @@ export function cut(chunk: string): Cut {
   return made;
 }
 
-/** Whether a character is a letter, a digit or an underscore. */
-export function isWordCharacter(character: string): boolean {
-  return character === "_" || Array.from(normalize(character)).some((one) => isAlpha(one) || /[0-9]/.test(one));
+/** Whether `text` has a letter or a digit, so that words can find it. */
+export function hasWord(text: string): boolean {
+  return /[w0hk]/.test(shapeOf(normalize(text)));
 }
 
 /** `text` by its characters: itself, where each is one unit. */

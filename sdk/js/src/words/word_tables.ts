@@ -1,4 +1,4 @@
-/** How Python classes the characters of words; written by tests/sdk/javascript_words.py. */
+/** How Python classes characters; written by tests/sdk/javascript_words.py. */
 import { CharacterClass } from "../tokenizer/character_class.js";
 
 /** Letters. */

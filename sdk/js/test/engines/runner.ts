@@ -11,8 +11,10 @@ import { type ChangeStore, type Index, MemoryChanges, openIndex, type OpenIndexO
 import * as releases from "pocketquery/releases";
 import { MemoryBackend, QueryStore } from "pocketquery/store";
 import * as training from "pocketquery/training";
-import { analyzed } from "../../dist/index/added.js";
+import { byCodePoint } from "../../dist/python_text.js";
 import { encodeUtf8 } from "../../dist/utf8.js";
+import { Analyzer } from "../../dist/words/analyzer.js";
+import { loadProgram } from "../../dist/words/languages.js";
 
 type Files = Record<string, string>; // base 64
 
@@ -22,7 +24,7 @@ interface Search {
   mode: "dense" | "lexical" | "hybrid";
   vector?: number[];
   filter?: Record<string, unknown> | null;
-  hits: [string, number][];
+  hits: [string, number, number | null, number | null][];
 }
 
 export interface Answers {
@@ -43,14 +45,13 @@ interface Step {
 
 /** What the runner is given. */
 export interface Data {
-  indexes: Record<"base" | "compact" | "earlier" | "search", Files>;
+  indexes: Record<"base" | "compact" | "search", Files>;
   dimension: number;
   base: Answers;
   compact: Answers;
-  earlier: Answers;
   changed: Answers;
   changes: { delete?: string[]; add?: { id: string; text: string; metadata: object }[]; vectors?: number[][] }[];
-  terms: [string, [string, number][]][];
+  words: [language: string, text: string, terms: Record<string, number>, length: number][];
   /** With the vectors of their queries, by the text. */
   search: Answers;
   vectors: Record<string, number[]>;
@@ -61,15 +62,21 @@ export interface Data {
   views: string[];
 }
 
-const CLOSE = 1e-5;
-
 /** Runs everything; tells each part with how many cases it has, those that are wrong, and what came out. */
 export async function run(text: string, tell: (line: string) => void): Promise<void> {
   const data = JSON.parse(text, revived) as Data;
   const say = (part: string, cases: number, wrong: unknown[], outcome: unknown): void =>
     tell(JSON.stringify({ part, cases, wrong: wrong.slice(0, 5), sum: sumOf(JSON.stringify(outcome)) }, shown));
   const parts: Record<string, () => Promise<[number, unknown[], unknown]>> = {
-    words: async () => compared(data.terms, ([words]) => [...analyzed({ id: "a", text: words, metadata: {} }, new Uint8Array()).terms], ([, terms]) => terms),
+    words: async () => {
+      const analyzers = new Map(data.words.map(([language]) => [language, new Analyzer(language, loadProgram)]));
+      const made: [terms: unknown, length: number][] = [];
+      for (const [language, text] of data.words) {
+        const { terms, length } = await analyzers.get(language)!.occurrences(text);
+        made.push([Object.fromEntries([...terms].sort(([left], [right]) => byCodePoint(left, right))), length]);
+      }
+      return compared(data.words.map((one, i) => [one, made[i]!] as const), ([, found]) => found, ([[, , terms, length]]) => [terms, length]);
+    },
     wordpiece: async () =>
       compared(
         data.wordpiece.cases,
@@ -91,7 +98,6 @@ export async function run(text: string, tell: (line: string) => void): Promise<v
       ),
     base: async () => searched(await openIndex(source(data.indexes.base)), data.base),
     compact: async () => searched(await opened(data.indexes.compact), data.compact),
-    earlier: async () => searched(await opened(data.indexes.earlier), data.earlier),
     "text queries": async () => {
       const encoder = {
         spaceId: (await opened(data.indexes.search)).spaceId,
@@ -116,10 +122,10 @@ export async function run(text: string, tell: (line: string) => void): Promise<v
         encodeDocument: async (texts: readonly string[]) => texts.map((one) => vectorOf(one, data.dimension)),
       };
       const index = await openIndex(null, { encoder: encoder as never, changes: new MemoryChanges() });
-      await index.add(data.terms.slice(0, 40).map(([words], i) => ({ id: `d${i}`, text: words, metadata: { i } })));
+      await index.add(data.words.slice(0, 40).map(([, words], i) => ({ id: `d${i}`, text: words, metadata: { i } })));
       await index.delete(["d3", "d4"]);
       const hits = await index.search("sea bridge ñandú 東京", { mode: "hybrid", k: 20, filter: { i: { $gte: 2 } } });
-      const again = await index.search(data.terms[7]![0], { mode: "hybrid", k: 3 });
+      const again = await index.search(data.words[7]![1], { mode: "hybrid", k: 3 });
       return [2, hits.length === 20 && again.length === 3 && index.size === 38 ? [] : [hits.length, again.length, index.size], [hits, again]];
     },
     store: async () => {
@@ -155,13 +161,9 @@ async function searched(index: Index, expected: Answers): Promise<[number, unkno
   const outcomes: unknown[] = [];
   for (const { query, hits, filter, ...options } of expected.searches) {
     const found = await index.search(query, { ...options, ...(filter ? { filter } : {}) } as SearchOptions);
-    const scores = new Map(hits);
-    const isRight = ({ id, score }: { id: string; score: number }, i: number): boolean => {
-      const [wanted, its] = hits[i]!;
-      return Math.abs(score - its) <= CLOSE && (id === wanted || Math.abs((scores.get(id) ?? its) - its) <= CLOSE);
-    };
-    if (found.length !== hits.length || !found.every(isRight)) wrong.push([query, options.mode, found.length, hits.length]);
-    outcomes.push(found.map(({ id, score }) => [id, score]));
+    const made = found.map(({ id, score, cosine, bm25 }) => [id, score, cosine, bm25]);
+    if (JSON.stringify(made) !== JSON.stringify(hits)) wrong.push([query, options.mode, made, hits]);
+    outcomes.push(made);
   }
   for (const [filter, ids] of expected.filters ?? []) {
     const vector = new Float32Array(index.dimension).fill(1);

@@ -14,7 +14,7 @@ export interface Search {
   mode: "dense" | "lexical" | "hybrid";
   vector?: number[];
   filter?: Record<string, unknown>;
-  hits: [id: string, score: number][];
+  hits: [id: string, score: number, cosine: number | null, bm25: number | null][];
 }
 
 export interface Answers {
@@ -33,12 +33,9 @@ interface Expected {
   base: Answers;
   changed: Answers;
   compact: Answers;
-  earlier: Answers;
   changes: Change[];
   /** The rows of the vectors that were added, base 64. */
   rows: string;
-  /** Texts and how often each term is in them, in order. */
-  terms: [text: string, terms: [string, number][]][];
   /** Numbers and their mean in float32. */
   means: [values: number[], mean: number][];
 }
@@ -56,14 +53,14 @@ export function unpacked(path: string): unknown {
 export const EXPECTED = unpacked(join(DATA, "expected.json.gz")) as Expected;
 
 /** The files of an index, copied so that a test may change them. */
-export function files(name: "base" | "compact" | "earlier"): Map<string, Uint8Array> {
+export function files(name: "base" | "compact"): Map<string, Uint8Array> {
   const folder = join(DATA, name);
   return new Map(
     readdirSync(folder).map((file) => [file, Uint8Array.from(readFileSync(join(folder, file)))]),
   );
 }
 
-export function source(name: "base" | "compact" | "earlier"): MemorySource {
+export function source(name: "base" | "compact"): MemorySource {
   return new MemorySource(files(name), name);
 }
 

@@ -14,10 +14,6 @@ test("an index that Python compacted", async () => {
   await assertSame(await openIndex(source("compact")), EXPECTED.compact);
 });
 
-test("an index as the first releases wrote it", async () => {
-  await assertSame(await openIndex(source("earlier")), EXPECTED.earlier);
-});
-
 test("changes made here give what they give in Python, at once and after opening again", async () => {
   const changes = new MemoryChanges();
   const index = await openIndex(source("base"), { changes });

@@ -5,8 +5,9 @@ import type { Encoder } from "pocketquery";
 import { CorruptArtifactError, InvalidInputError } from "pocketquery";
 import { openIndex, type QueryEncoder } from "pocketquery/index";
 import { analyzed } from "../../dist/index/added.js";
-import { termsInParts, termsOf } from "../../dist/index/analyzer.js";
 import { best, ranked } from "../../dist/index/vectors/best.js";
+import { Analyzer } from "../../dist/words/analyzer.js";
+import { loadProgram } from "../../dist/words/languages.js";
 import { compileFilter } from "../../dist/index/filters.js";
 import { comparable, parseExactly, parseMetadata } from "../../dist/index/metadata.js";
 import { integerMatrix } from "../../dist/index/vectors/integer_product.js";
@@ -14,26 +15,14 @@ import { pairwiseSum, roundHalfEven } from "../../dist/index/vectors/numbers.js"
 import { quantize, unitVector, Vectors, withoutVector } from "../../dist/index/vectors/vectors.js";
 import { DIMENSION, drawer, EXPECTED, source } from "./data.js";
 
-test("the terms of a long text are the same part by part", async () => {
-  const all = EXPECTED.terms.map(([text]) => text);
-  const letters = ["\u0301", "\u0338", "<", "e", "ガ", "ﾞ", "海", "\u3099", "\r\n", " ", "Ⅷ", "𠀀", "한", "\u0f71\u0f72", "x1"];
-  const mixed = Array.from({ length: 60_000 }, (_, i) => letters[(i * i + 7 * i) % 101 % letters.length]);
-  for (const text of ["", "one", all.join(" ").repeat(3), all.join("\n"), mixed.join(""), "a".repeat(50_000), `${"é".repeat(40_000)} b`]) {
-    assert.deepEqual([...(await termsInParts(text))], [...termsOf(text)]);
-  }
-});
-
-test("the terms of texts, in their order", () => {
-  for (const [text, terms] of EXPECTED.terms) assert.deepEqual([...termsOf(text)], terms, text);
-});
-
-test("a vector's row is Python's, bit by bit", () => {
+test("a vector's row is Python's, bit by bit", async () => {
   const vectors = EXPECTED.changes.flatMap((change) => change.vectors ?? []);
   const documents = EXPECTED.changes.flatMap((change) => change.add ?? []);
-  const rows = vectors.map((vector, i) => {
-    const { metadata = {}, ...document } = documents[i]!;
-    return analyzed({ ...document, metadata }, quantize(unitVector(vector, DIMENSION, "it"))).vector;
-  });
+  const rows: Uint8Array[] = [];
+  for (const [i, vector] of vectors.entries()) {
+    const row = quantize(unitVector(vector, DIMENSION, "it"));
+    rows.push((await analyzed(new Analyzer("english", loadProgram), documents[i]!, row)).vector);
+  }
   assert.deepEqual(Buffer.concat(rows), Buffer.from(EXPECTED.rows, "base64"));
   const placed = ["a", "42", "ab", "日", "я", "ß", "½", "", "the bridge was built anew"];
   const short = documents.flatMap(({ id, text }, i) => (id.startsWith("short") || id === "d1" ? [[text, rows[i]!] as const] : []));

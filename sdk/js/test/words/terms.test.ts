@@ -1,0 +1,54 @@
+/** Terms of texts, queries, and what a vocabulary adds, as in Python: conformance/words/terms.json.gz. */
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import { gunzipSync } from "node:zlib";
+import { Analyzer } from "../../dist/words/analyzer.js";
+import { loadProgram } from "../../dist/words/languages.js";
+import { expand, Vocabulary } from "../../dist/words/vocabulary.js";
+import { byCodePoint } from "../../dist/python_text.js";
+import { CONFORMANCE } from "../fixtures.js";
+
+interface Cases {
+  texts: [language: string, text: string, terms: Record<string, number>, length: number][];
+  vocabulary: Record<string, number>;
+  queries: [language: string, text: string, prefix: boolean, query: Record<string, unknown>, weights: [string, number][]][];
+}
+
+const CASES = JSON.parse(gunzipSync(readFileSync(join(CONFORMANCE, "words", "terms.json.gz"))).toString("utf8")) as Cases;
+const analyzers = new Map<string, Analyzer>();
+
+function analyzerOf(language: string): Analyzer {
+  const analyzer = analyzers.get(language) ?? new Analyzer(language, loadProgram);
+  analyzers.set(language, analyzer);
+  return analyzer;
+}
+
+test("terms of texts and their lengths", async () => {
+  for (const [language, text, expected, length] of CASES.texts) {
+    const found = await analyzerOf(language).occurrences(text);
+    const terms = Object.fromEntries([...found.terms].sort(([left], [right]) => byCodePoint(left, right)));
+    assert.deepEqual({ terms, length: found.length }, { terms: expected, length }, `${language}: ${text}`);
+  }
+});
+
+test("queries, and what a vocabulary adds to them, in the same order", async () => {
+  const vocabulary = new Vocabulary(Object.keys(CASES.vocabulary).sort(byCodePoint), (term) => CASES.vocabulary[term] ?? 0);
+  const sorted = (some: Iterable<string>): string[] => [...some].sort(byCodePoint);
+  for (const [language, text, prefix, expected, weights] of CASES.queries) {
+    const query = await analyzerOf(language).query(text, prefix);
+    const found = {
+      plain: query.plain,
+      terms: [...query.terms],
+      words: sorted(query.words),
+      required: sorted(query.required),
+      excluded: query.excluded.map(sorted),
+      phrases: query.phrases,
+      excluded_phrases: query.excludedPhrases,
+      prefix: query.prefix,
+    };
+    assert.deepEqual(found, expected, `${language}: ${text}`);
+    assert.deepEqual([...expand(query, vocabulary, language)], weights, `${language}: ${text}`);
+  }
+});
