@@ -42,12 +42,6 @@ def tables() -> str:
                 others,
             ),
             *_class(
-                "NUMERALS",
-                "Digits that are not decimal",
-                (p for p in words if chr(p).isdigit()),
-                others,
-            ),
-            *_class(
                 "MARKS",
                 "Marks in scripts without spaces, which belong to the letter before",
                 (

@@ -25,14 +25,12 @@ interface Terms {
   readonly parts: readonly string[];
 }
 
-// Of a query's terms.
-const WEIGHTS: readonly (readonly [keyof Terms, number])[] = [
-  ["words", 1],
-  ["pairs", 1],
-  ["compounds", 1.5],
-  ["joins", 0.5],
-  ["parts", 0.5],
-];
+const KINDS = ["words", "pairs", "compounds", "joins", "parts"] as const;
+// Of a query's terms. What is beside words takes weight from them.
+const BESIDE = { compounds: 1, joins: 0.5, parts: 0.5 };
+const INNER = 0.5; // less for a compound within another
+const WORDS_OF_A_COMPOUND = 0.5;
+const WORDS_OF_A_JOIN = 0.75;
 
 /** A document's terms. */
 export interface Occurrences {
@@ -65,7 +63,7 @@ export class Analyzer {
       const some = chunks.slice(start, start + CHUNKS_AT_ONCE);
       for (const one of await this.complete(() => some.map((chunk) => this.terms(chunk)))) {
         length += one.words.length + one.pairs.length;
-        for (const [kind] of WEIGHTS) for (const term of one[kind]) terms.set(term, (terms.get(term) ?? 0) + 1);
+        for (const kind of KINDS) for (const term of one[kind]) terms.set(term, (terms.get(term) ?? 0) + 1);
       }
     }
     return { terms, length };
@@ -93,7 +91,11 @@ export class Analyzer {
       for (const chunk of chunksOf(plain)) {
         const some = this.terms(chunk);
         for (const one of some.words) if (characterCount(one) >= LEAST_SOUGHT && isAlpha(one)) words.add(one);
-        for (const [kind, weight] of WEIGHTS) for (const term of some[kind]) terms.set(term, (terms.get(term) ?? 0) + weight);
+        const own = some.compounds.length ? WORDS_OF_A_COMPOUND : some.joins.length ? WORDS_OF_A_JOIN : 1;
+        const weights = { words: own, pairs: own, ...BESIDE };
+        const add = (term: string, weight: number): void => void terms.set(term, (terms.get(term) ?? 0) + weight);
+        for (const kind of KINDS) for (const term of some[kind]) add(term, weights[kind]);
+        for (const term of some.compounds.slice(0, -1)) add(term, -INNER);
       }
       return {
         plain,

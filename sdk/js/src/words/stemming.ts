@@ -6,7 +6,6 @@ import { InvalidInputError } from "../errors.js";
 import { characterCount, repr, show } from "../python_text.js";
 import type { LoadProgram } from "./languages.js";
 import { type Program, stemmer } from "./stemmer.js";
-import { NUMERALS } from "./word_tables.js";
 
 /** The language that leaves every word whole. */
 export const NONE = "none";
@@ -78,9 +77,7 @@ export class Stemming {
   /** The stem of a lower-case word, with its accents; the word, where its stemmer is not loaded yet. */
   stem(word: string): string {
     const length = characterCount(word);
-    if (length < LEAST || length > MOST || /[0-9]/.test(word) || Array.from(word).some((one) => NUMERALS.begins(one))) {
-      return word;
-    }
+    if (length < LEAST || length > MOST || /[0-9]/.test(word)) return word;
     const { language } = this.scripts.find(({ letters }) => letters.test(word[0]!)) ?? {};
     if (!language) return word;
     const stem = this.loaded.get(language);

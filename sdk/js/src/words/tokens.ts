@@ -55,7 +55,7 @@ const SLASHED = /(?<![w0/.-])[w0]{1,3}\/[w0]{1,3}(?:\+{1,2})?(?![w0/.-])/g; // I
 const DUNDER = /(?<![w0_])__[w0]+(?:_+[w0]+)*__(?![w0_])/g; // __init__
 const CONTRACTION = /'(?:t|re|ve|ll|d|m)$|^o'/i;
 const VERSION = /^[vV](?=\d+\.\d)/;
-const NUMBER = /\d+(?:\.\d+)+/;
+const NUMBER = /0+(?:\.0+)+(?![w0])/;
 const DROPPED_SIGN = /(?<!\d)[-_']+|[-_']+(?!\d)/g;
 const CAMEL = /(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])/;
 const IDENTIFIER = /^[a-z][a-z0-9]+[A-Z]/;
@@ -151,14 +151,12 @@ function addChain(made: Cut, prefix: string, text: string, shape: string, suffix
   if (members.length > 1 && members.every((member) => characterCount(member) === 1)) {
     made.joins.push(members.join("")); // U.S.A.
   } else if (members.length > 1 || prefix || suffix) {
-    made.compounds.push(prefix + text + suffix);
     if (members.length > 2) made.compounds.push(part(letters, before, shape.length) + suffix); // Flask.route of app.Flask.route
+    made.compounds.push(prefix + text + suffix);
   }
 }
 
-function addMember(made: Cut, member: string, shapes: string): void {
-  const from = VERSION.test(member) ? 1 : 0;
-  const [text, shape] = [member.slice(from), shapes.slice(from)];
+function addMember(made: Cut, text: string, shape: string): void {
   const letters = lettersIn(text);
   const words = Array.from(shape.matchAll(WORD), ({ 0: { length }, index }) => [index, index + length] as const);
   for (const [start, stop] of words) made.words.push(part(letters, start, Math.min(stop, start + MOST_LETTERS)));
@@ -173,11 +171,16 @@ function addMember(made: Cut, member: string, shapes: string): void {
     if (words.length === 2 && CONTRACTION.test(text)) made.joins.push(text.replaceAll("'", ""));
     return;
   }
-  const number = NUMBER.exec(text)?.[0];
-  if (number !== undefined && number !== text) made.compounds.push(number);
-  const joined = text.replace(DROPPED_SIGN, "");
+  const from = VERSION.test(text) ? 1 : 0;
+  const bare = text.slice(from);
+  const number = NUMBER.exec(shape.slice(from));
+  if (number && number[0].length < shape.length - from) {
+    const start = from + number.index;
+    made.compounds.push(part(letters, start, start + number[0].length));
+  }
+  const joined = bare.replace(DROPPED_SIGN, "");
   (isAlpha(joined) ? made.joins : made.compounds).push(joined);
-  if (text.includes("_")) made.compounds.push(text);
+  if (bare.includes("_")) made.compounds.push(bare);
 }
 
 /** Whether there are letters and nothing else. */

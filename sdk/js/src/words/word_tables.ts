@@ -48,11 +48,6 @@ export const OTHERS = /* @__PURE__ */ CharacterClass.ofSteps(
   "79 7 af 1 1p 4 15j g 31 7 me 1n 1 3 1 4 24 19 1 f r1 2 icc3 1eke 2 1eke",
 );
 
-/** Digits that are not decimal. */
-export const NUMERALS = /* @__PURE__ */ CharacterClass.ofSteps(
-  "3u1 9 19k 1 26y 9 1 1 hi 9 1 9 1 9 18rx 4 t8 9 dl 9",
-);
-
 /** Marks in scripts without spaces, which belong to the letter before. */
 export const MARKS = /* @__PURE__ */ CharacterClass.ofSteps(
   "2sx 1 2 7 c 8 2q 1 2 9 b 6 9p k n 4 4 3 1 3 2 7 3 4 d c 1 1 1es w 4w5 2 nyi 1 45 3",
