@@ -52,6 +52,7 @@ Each command has its own help: pocketquery search --help
 # The extra that a module needs, and a package that tells whether it is there; the deepest wins.
 _EXTRAS = {
     "pocketquery.sdk.completion": ("completion", "shtab"),
+    "pocketquery.sdk.serving.assistants": ("mcp", "mcp"),
     "pocketquery.client": ("client", "flwr"),
     "pocketquery.client.adaptation": ("client", "numpy"),  # the base install has it
     "pocketquery.client.gateway": ("sign", "cryptography"),

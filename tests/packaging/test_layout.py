@@ -29,10 +29,10 @@ BESIDE = {
     "pocketquery-stores": {"pocketquery_stores", "sdk"},
 }
 FOLDERS = (*ALLOWED, *(f"packages/{name}/{name.replace('-', '_')}" for name in BESIDE))
-# What the device has. cryptography comes with the extra "sign", shtab with "completion", chardet
-# and pypdfium2 with "files", all of them only inside functions.
+# What the device has. cryptography comes with the extra "sign", shtab with "completion", mcp with
+# "mcp", chardet and pypdfium2 with "files", all of them only inside functions.
 DEVICE = {"numpy", "onnxruntime", "pathspec", "sentencepiece", "simsimd", "snowballstemmer"}
-DEVICE_LAZILY = DEVICE | {"chardet", "cryptography", "pypdfium2", "shtab"}
+DEVICE_LAZILY = DEVICE | {"chardet", "cryptography", "mcp", "pypdfium2", "shtab"}
 
 # The sub-folders of server/: each imports itself and those before it.
 SERVER_ORDER = (
