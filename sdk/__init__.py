@@ -45,7 +45,9 @@ if TYPE_CHECKING:
         WriteError,
     )
     from pocketquery.sdk.index.index import Document, Hit, Hits, Index, create_index, open_index
+    from pocketquery.sdk.index.updates import Changes
     from pocketquery.sdk.indexing.building import IndexReport, build_index
+    from pocketquery.sdk.indexing.folder_index import index_folder
     from pocketquery.sdk.loading import encode, encode_query, load
     from pocketquery.sdk.slices.deltas import apply_delta, make_delta
     from pocketquery.sdk.slices.slicing import slice_index, slice_index_by
@@ -62,6 +64,7 @@ __all__ = [
     "read_file",
     "read_folder",
     "build_index",
+    "index_folder",
     "slice_index",
     "slice_index_by",
     "make_delta",
@@ -73,6 +76,7 @@ __all__ = [
     "Hit",
     "Hits",
     "Document",
+    "Changes",
     "IndexReport",
     "VerificationReport",
     "PocketQueryError",
@@ -98,7 +102,9 @@ __getattr__, __dir__ = lazy_names(
         "index.index": ("open_index", "create_index", "Index", "Hit", "Hits", "Document"),
         "text_folders.listing": ("list_files",),
         "text_folders.text_folder": ("read_file", "read_folder"),
+        "index.updates": ("Changes",),
         "indexing.building": ("build_index", "IndexReport"),
+        "indexing.folder_index": ("index_folder",),
         "slices.slicing": ("slice_index", "slice_index_by"),
         "slices.deltas": ("make_delta", "apply_delta"),
         "bundle.installed": ("bundles",),

@@ -31,7 +31,9 @@ from pocketquery.sdk.plain_files import close_to_others, is_closed
 __all__ = [
     "TWO_RENAMES",
     "FolderKind",
+    "building_folder",
     "check_replaceable",
+    "held_for_building",
     "hold_folder",
     "is_present",
     "present_folder",
@@ -211,6 +213,30 @@ def hold_folder(folder: Path, *, private: bool = False) -> int | None:
         pass
     os.close(descriptor)  # held by another, or published by another just before
     raise ArtifactError(f"another process is building in {folder}; wait for it or end it")
+
+
+def building_folder(path: Path) -> Path:
+    """Where the folder that is to be at ``path`` is made, in steps that a kill does not undo."""
+    real = real_path(path)
+    return real.with_name(f".{real.name}.building")
+
+
+@contextlib.contextmanager
+def held_for_building(path: Path) -> Iterator[None]:
+    """Keep other processes from building what is at ``path``, while it is changed in its place.
+
+    Raises:
+        ArtifactError: another process does.
+        WriteError: the place is read-only.
+    """
+    folder = building_folder(path)
+    lock = hold_folder(folder, private=is_closed(real_path(path)))
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):  # it has what a build that was killed had done
+            folder.rmdir()
+        release_folder(lock)
 
 
 def release_folder(descriptor: int | None) -> None:

@@ -25,7 +25,7 @@ class Progress:
     Args:
         total: how much there is to do; None where nobody knows.
         label: what is done.
-        unit: of which so many are done, in the singular.
+        unit: of which so many are done, in the plural.
         done: how much an earlier run did.
         show: nothing is written without it.
         stream: where to; default: stderr.
@@ -60,6 +60,16 @@ class Progress:
             self._shown = now
             self._write(self._line(now - self._start))
 
+    def resume(self, done: int) -> None:
+        """So much was done by an earlier run, and does not count for the rate."""
+        self.done = self._began_at = done
+
+    def speed(self, count: int) -> str:
+        """How fast ``count`` since the beginning is: "38/s"."""
+        seconds = time.monotonic() - self._start
+        rate = count / seconds if seconds > 0 else 0.0
+        return f"{rate:,.1f}/s" if rate < 10 else f"{rate:,.0f}/s"
+
     def note(self, text: str) -> None:
         """What stands at the end of the line from now on."""
         self._note = text
@@ -89,16 +99,16 @@ class Progress:
     def _line(self, seconds: float) -> str:
         rate = (self.done - self._began_at) / seconds if seconds > 0 else 0.0
         unit = f" {self._unit}" if self._unit else ""
-        speed = f"{rate:,.1f}" if rate < 10 else f"{rate:,.0f}"
+        speed = self.speed(self.done - self._began_at)
         if self.total is None:
-            return f"{self._label} {self.done:,}{unit}  {speed}/s{self._end}"
+            return f"{self._label} {self.done:,}{unit}  {speed}{self._end}"
         remaining = _duration((self.total - self.done) / rate) if rate > 0 else "?"
         bar = ""
         if self._bar:
             filled = min(_WIDTH, _WIDTH * self.done // max(1, self.total))
             bar = "[" + "#" * filled + "." * (_WIDTH - filled) + "] "
         return (
-            f"{self._label} {bar}{self.done:,}/{self.total:,}{unit}  {speed}/s  "
+            f"{self._label} {bar}{self.done:,}/{self.total:,}{unit}  {speed}  "
             f"{remaining} left{self._end}"
         )
 

@@ -21,6 +21,7 @@ from pocketquery.sdk.bundle.signature import Key, public_key_of
 from pocketquery.sdk.errors import ArtifactError, InvalidInputError, SpaceMismatchError
 from pocketquery.sdk.files import checked_path, make_folder, real_path, write_atomic
 from pocketquery.sdk.folders import (
+    building_folder,
     check_replaceable,
     hold_folder,
     publish_folder,
@@ -49,13 +50,20 @@ from pocketquery.sdk.index.segments import (
     row_count,
     vectors_name,
 )
+from pocketquery.sdk.index.updates import FileState, IndexSource, record_files, record_source
 from pocketquery.sdk.index.vector_file import MOST_DIMENSIONS, Codes, quantize
 from pocketquery.sdk.index.vectors import unit_rows
 from pocketquery.sdk.lazy import log
 from pocketquery.sdk.plain_files import check_own_file, is_closed
 from pocketquery.sdk.validation import check, check_text, whole
 
-__all__ = ["COMMITTED_TOGETHER", "IndexBuilder", "check_rows", "create_index"]
+__all__ = [
+    "COMMITTED_TOGETHER",
+    "IndexBuilder",
+    "check_documents",
+    "check_rows",
+    "create_index",
+]
 
 COMMITTED_TOGETHER = 512
 """Documents that a build adds at a time: what a kill can cost. Whatever is built so of the same
@@ -179,10 +187,9 @@ class IndexBuilder:
         self._encoder = encoder
         self._keep = resume
         self._signing_key = signing_key
-        real = real_path(path)
-        self._folder = real.parent / f".{real.name}.building"
+        self._folder = building_folder(path)
         self._analyzer = Analyzer()
-        self._lock = hold_folder(self._folder, private=private or is_closed(real))
+        self._lock = hold_folder(self._folder, private=private or is_closed(real_path(path)))
         self._published = False
         try:
             recover_folder(path)  # now that no other build is between its two renames
@@ -247,6 +254,12 @@ class IndexBuilder:
             with self._database.reading() as connection:
                 yield list(stream_documents(connection, first_row, first_row + count))
 
+    def record(self, source: IndexSource, files: Mapping[str, FileState]) -> None:
+        """Remember the folder that the documents came from, and its files by path."""
+        with self._database.writing() as connection:
+            record_source(connection, source)
+            record_files(connection, files)
+
     def truncate(self, documents: int) -> None:
         """Take back the segments that begin at row ``documents`` or later."""
         with self._database.writing() as connection:
@@ -304,14 +317,8 @@ class IndexBuilder:
             self.abandon()
 
 
-def check_rows(
-    documents: Sequence[Document], vectors: NDArray[Any], dimension: int
-) -> NDArray[np.float32]:
-    """The vectors of documents that can be stored, at length 1, float32 (n, dimension).
-
-    Raises:
-        InvalidInputError: another number of vectors, or the first document or vector that is bad.
-    """
+def check_documents(documents: Sequence[Document]) -> None:
+    """Raise InvalidInputError at the first that cannot be stored, or has the id of another."""
     seen: set[str] = set()
     for position, document in enumerate(documents):
         check_document(document, f"documents[{position}]")
@@ -320,6 +327,17 @@ def check_rows(
                 f"documents[{position}] has the id {document.id!r} of one before it; ids are unique"
             )
         seen.add(document.id)
+
+
+def check_rows(
+    documents: Sequence[Document], vectors: NDArray[Any], dimension: int
+) -> NDArray[np.float32]:
+    """The vectors of documents that can be stored, at length 1, float32 (n, dimension).
+
+    Raises:
+        InvalidInputError: another number of vectors, or the first document or vector that is bad.
+    """
+    check_documents(documents)
     empty = np.zeros((0, dimension), np.float32)
     rows = unit_rows(vectors, dimension, "vectors") if documents or np.size(vectors) else empty
     if len(documents) != len(rows):

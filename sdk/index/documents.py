@@ -77,14 +77,15 @@ def content(document: Document) -> str:
     return f"{title} {document.text}".strip() if isinstance(title, str) else document.text.strip()
 
 
-def as_documents(given: object, first_number: int) -> list[Document]:
+def as_documents(given: object, first_number: int | None) -> list[Document]:
     """What a user passes as documents: each a Document, a text, a pair of id and text, or a mapping
     with ``text`` and perhaps ``id`` (or ``_id``); its further values, or those of its ``metadata``,
     are the metadata.
 
     Args:
         given: any iterable of them, of one kind or mixed.
-        first_number: what comes without an id has its number as one, counted from here.
+        first_number: what comes without an id has its number as one, counted from here; None: each
+            must have one.
 
     Raises:
         InvalidInputError: one text, a mapping of texts, or something that is none of these.
@@ -108,9 +109,14 @@ def as_documents(given: object, first_number: int) -> list[Document]:
     ]
 
 
-def _as_document(given: object, position: int, first_number: int) -> Document:
-    number = str(first_number + position)
+def _as_document(given: object, position: int, first_number: int | None) -> Document:
+    number = "" if first_number is None else str(first_number + position)
     if isinstance(given, str):
+        if not number:
+            raise InvalidInputError(
+                f"documents[{position}] is a text without an id, by which documents are replaced; "
+                "expected a pair (id, text), a mapping with id and text, or a Document"
+            )
         return Document(number, given)
     if isinstance(given, (tuple, list)) and len(given) == 2:
         return Document(*given)

@@ -14,6 +14,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -27,8 +28,9 @@ from pocketquery.sdk.errors import (
 )
 from pocketquery.sdk.files import checked_path
 from pocketquery.sdk.folders import TWO_RENAMES, present_folder
+from pocketquery.sdk.index import segments
 from pocketquery.sdk.index.analysis import Analyzer
-from pocketquery.sdk.index.builder import check_rows, create_index
+from pocketquery.sdk.index.builder import check_documents, check_rows, create_index
 from pocketquery.sdk.index.database import Connection, Database, get_meta
 from pocketquery.sdk.index.documents import (
     Document,
@@ -59,19 +61,9 @@ from pocketquery.sdk.index.search import (
     hits_of,
     rank,
 )
-from pocketquery.sdk.index.segments import (
-    SCHEMA,
-    Snapshot,
-    append_segments,
-    compact_segments,
-    generation_of,
-    load_snapshot,
-    next_generation,
-    row_count,
-    stray_files,
-)
 from pocketquery.sdk.index.signature import check_claim, check_signed
 from pocketquery.sdk.index.stored_vectors import StoredVectors
+from pocketquery.sdk.index.updates import Changes, IndexSource, change_index, read_source
 from pocketquery.sdk.index.vector_file import quantize
 from pocketquery.sdk.lazy import log
 from pocketquery.sdk.sqlite_file import identity
@@ -159,10 +151,10 @@ class Index:
             )
         self._encoder = encoder
         self._streams: Counter[int] = Counter()  # by thread: documents() that have not ended
-        self._analyzer = Analyzer()
+        self.analyzer = Analyzer()
         self._written: tuple[int, int] | None = None  # the database file, once it was changed
-        self._loaded: tuple[tuple[object, int], Snapshot] | None = None
-        self._database = Database(self.path / DATABASE, writable=writable, schema=SCHEMA)
+        self._loaded: tuple[tuple[object, int], segments.Snapshot] | None = None
+        self._database = Database(self.path / DATABASE, writable=writable, schema=segments.SCHEMA)
         with self._opening(), self._database.reading() as connection:
             self._current(connection)
             # Read again: now no other index takes this one's place any more.
@@ -208,7 +200,7 @@ class Index:
             return StoredVectors.read(connection, self._current(connection), ids)
 
     @contextlib.contextmanager
-    def reading(self) -> Iterator[tuple[Connection, Snapshot]]:
+    def reading(self) -> Iterator[tuple[Connection, segments.Snapshot]]:
         """One committed state, for what reads the index row by row: slices and deltas of it."""
         with self._database.reading() as connection:
             yield connection, self._current(connection)
@@ -251,7 +243,7 @@ class Index:
             snapshot = self._current(connection)
             count, alive = len(snapshot.vectors), snapshot.alive(connection)
             selection = Selection(connection, count, alive, condition)
-            ranking = rank(connection, snapshot, self._analyzer, request, selection)
+            ranking = rank(connection, snapshot, self.analyzer, request, selection)
             return hits_of(connection, ranking)
 
     def add(self, documents: Iterable[Any], vectors: NDArray[Any] | None = None) -> None:
@@ -272,13 +264,37 @@ class Index:
             ArtifactError: the disk is full, or a file is a link; the index is as it was.
         """
         with self._database.reading() as connection:
-            rows_before = row_count(connection)
+            rows_before = segments.row_count(connection)
         listed = as_documents(documents, rows_before)
         if vectors is None:
             vectors = encode_documents(listed, self._encoder)
         rows = check_rows(listed, vectors, self.dimension)
-        with self._writing() as connection:
-            append_segments(connection, self.path, self._analyzer, listed, quantize(rows))
+        with self.writing() as connection:
+            segments.append_segments(connection, self.path, self.analyzer, listed, quantize(rows))
+
+    def upsert(self, documents: Iterable[Any], vectors: NDArray[Any] | None = None) -> Changes:
+        """Add documents, or put them in the place of those with their ids, all or none. ::
+
+            index.upsert([{"id": "oslo", "text": "The train leaves at eight."}])
+
+        What is unchanged is left alone, and a document whose title and text are unchanged keeps its
+        vector. Arguments and errors as :meth:`add`, but that every document has an id of its own.
+
+        Returns:
+            How many were added, replaced, unchanged and encoded.
+        """
+        listed = as_documents(documents, None)
+        check_documents(listed)
+        codes = None
+        if vectors is not None:
+            codes = quantize(check_rows(listed, vectors, self.dimension))
+        return change_index(self, listed, partial(encode_documents, encoder=self._encoder), codes)
+
+    @property
+    def source(self) -> IndexSource | None:
+        """The folder that the index was made of, and how; None where it was not."""
+        with self._database.reading() as connection:
+            return read_source(connection)
 
     def delete(self, ids: Iterable[str]) -> int:
         """Delete the documents with these ids; unknown ids are passed over.
@@ -291,22 +307,22 @@ class Index:
         if isinstance(ids, str) or not isinstance(ids, Iterable):
             raise InvalidInputError(f"ids is {ids!r}, expected a list of ids")
         checked = [check_text(one, f"ids[{position}]") for position, one in enumerate(ids)]
-        with self._writing() as connection:
+        with self.writing() as connection:
             deleted = delete_documents(connection, checked)
-            next_generation(connection)
+            segments.next_generation(connection)
         return deleted
 
     def compact(self) -> None:
         """Drop what deleted documents left behind, and merge what many adds wrote."""
-        with self._writing() as connection:
-            compact_segments(connection, self.path, self.dimension)
+        with self.writing() as connection:
+            segments.compact_segments(connection, self.path, self.dimension)
             begin_compacting(connection)
         with contextlib.suppress(ArtifactError):  # no room to rewrite the file: it stays larger
             self._database.vacuum(self._written)
         with self._database.writing() as connection:  # no other writer's file is a stray one
             if connection.file == self._written:
                 end_compacting(self.path, connection)
-            for path in stray_files(connection, self.path):
+            for path in segments.stray_files(connection, self.path):
                 with contextlib.suppress(PermissionError):  # Windows: a reader has it open yet
                     path.unlink(missing_ok=True)
 
@@ -322,7 +338,7 @@ class Index:
                 seal(self.path, self._database, written)
         finally:
             self._database.close()
-            self._analyzer.close()
+            self.analyzer.close()
             self._loaded = None
 
     def __enter__(self) -> Self:
@@ -331,9 +347,9 @@ class Index:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def _current(self, connection: Connection) -> Snapshot:
+    def _current(self, connection: Connection) -> segments.Snapshot:
         """The state ``connection`` sees, loaded anew only where it has changed."""
-        loaded, state = self._loaded, (connection.file, generation_of(connection))
+        loaded, state = self._loaded, (connection.file, segments.generation_of(connection))
         if loaded is None or loaded[0] != state:
             self._check_space(connection)
             if self._signed not in (None, state):
@@ -341,7 +357,7 @@ class Index:
                     f"the index at {self.path} was changed or replaced since its signature was "
                     "checked; open it again"
                 )
-            loaded = state, load_snapshot(connection, self.path, self.dimension)
+            loaded = state, segments.load_snapshot(connection, self.path, self.dimension)
             self._loaded = loaded
         return loaded[1]
 
@@ -364,7 +380,8 @@ class Index:
             raise
 
     @contextlib.contextmanager
-    def _writing(self) -> Iterator[Connection]:
+    def writing(self) -> Iterator[Connection]:
+        """A transaction that changes the index, for what writes rows itself: updates of it."""
         if self._streams[threading.get_ident()]:  # which would wait for itself
             raise InvalidInputError(
                 f"the documents of the index {self.path} are still being read here; make a list of "

@@ -7,6 +7,7 @@ names the encoder's weights, equal documents have equal vectors.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import time
 from collections import Counter
@@ -32,12 +33,14 @@ __all__ = [
     "Done",
     "Encode",
     "Encoding",
+    "FileChanges",
     "IndexReport",
     "Vectors",
     "build_index",
     "build_index_of_rows",
     "cores",
     "encode_documents",
+    "folder_bytes",
 ]
 
 _Row: TypeAlias = tuple[Document, Any]  # and its vector, where there is one already
@@ -59,12 +62,34 @@ def cores() -> int:
 
 
 @dataclass(frozen=True)
+class FileChanges:
+    """What became of a folder's files since the index was made, in documents: files with text.
+
+    Attributes:
+        added: that the index did not have.
+        changed: with another content.
+        moved: to another place or name, with the same content.
+        removed: that are gone, or have no text any more.
+    """
+
+    added: int = 0
+    changed: int = 0
+    moved: int = 0
+    removed: int = 0
+
+    def __str__(self) -> str:
+        counts = dataclasses.asdict(self).items()
+        return ", ".join(f"{count:,} {name}" for name, count in counts if count) or "no change"
+
+
+@dataclass(frozen=True)
 class IndexReport:
-    """What was built.
+    """What was built or updated.
 
     Attributes:
         path: the index's folder.
-        documents: in the index.
+        documents: of a folder: its files with text; else as many as passages.
+        passages: in the index: what a search returns.
         resumed: of these, taken over from a build that was killed.
         space_id: the space of the vectors.
         dimension: of the vectors.
@@ -72,10 +97,13 @@ class IndexReport:
         seconds: that it took.
         signature_key_id: of the key it was signed with; None where it was not.
         encoded_by: what made the vectors, where it is not the space's own encoder.
+        encoded: passages that were encoded.
+        changes: of the folder's files; None where it was not made of a folder.
     """
 
     path: str
     documents: int
+    passages: int
     resumed: int
     space_id: str
     dimension: int
@@ -83,6 +111,8 @@ class IndexReport:
     seconds: float
     signature_key_id: str | None = None
     encoded_by: str = ""
+    encoded: int = 0
+    changes: FileChanges | None = None
 
 
 def build_index(
@@ -142,8 +172,7 @@ def build_index(
             ((document, None) for document in documents),
             lambda chunk, _, done: encoding.begin(chunk, done),
             output,
-            total,
-            show_progress_bar=show_progress_bar,
+            Progress(total, "index", "documents") if show_progress_bar else None,
             space_id=space_id,
             dimension=dimension,
             encoded_by=encoded_by,
@@ -245,9 +274,8 @@ def build_index_of_rows(
     rows: Iterable[_Row],
     begin: Callable[[Sequence[Document], Sequence[Any], Done], Vectors],
     output: Path | str,
-    total: int | None,
+    bar: Progress | None,
     *,
-    show_progress_bar: bool,
     space_id: str,
     dimension: int,
     encoded_by: str,
@@ -264,8 +292,7 @@ def build_index_of_rows(
             with them, and returns what gives them, float (n, dimension), when it is called; it
             calls its last argument with the number that is done.
         output: as for :func:`build_index`, like the following; errors as there.
-        total: how many rows come; None where nobody knows.
-        show_progress_bar: likewise.
+        bar: shows how many rows are done.
         space_id: likewise.
         dimension: likewise.
         encoded_by: likewise.
@@ -285,7 +312,8 @@ def build_index_of_rows(
         signing_key=signing_key,
     ) as builder:
         remaining, resumed = _resume(builder, iter(rows))
-        bar = Progress(total, "index", "document", done=resumed) if show_progress_bar else None
+        if bar:
+            bar.resume(resumed)
         done: Done = bar.update if bar else _ignore
         waiting: tuple[list[Document], Vectors] | None = None
         while chunk := list(islice(remaining, COMMITTED_TOGETHER)):
@@ -309,14 +337,21 @@ def build_index_of_rows(
     return IndexReport(
         path=str(output),
         documents=count,
+        passages=count,
         resumed=resumed,
         space_id=space_id,
         dimension=dimension,
-        bytes=sum(file.stat().st_size for file in Path(output).iterdir()),
+        bytes=folder_bytes(output),
         seconds=time.perf_counter() - start,
         signature_key_id=None if signing_key is None else key_id(public_key_of(signing_key)),
         encoded_by=encoded_by,
+        encoded=count - resumed,
     )
+
+
+def folder_bytes(index: Path | str) -> int:
+    """The size of an index's files."""
+    return sum(file.stat().st_size for file in Path(index).iterdir())
 
 
 def _resume(builder: IndexBuilder, rows: Iterator[_Row]) -> tuple[Iterator[_Row], int]:

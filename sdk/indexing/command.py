@@ -8,13 +8,17 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import os
 import sys
-from collections.abc import Iterator
-from itertools import chain
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pocketquery.sdk.bundle.installed import installed_bundle
 from pocketquery.sdk.commands import add_command
-from pocketquery.sdk.errors import CorpusError, InvalidInputError
+from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.files import real_path
+from pocketquery.sdk.indexing.default_index import default_index, existing_default_index
 from pocketquery.sdk.indexing.options import (
     add_encoder,
     add_engine,
@@ -27,7 +31,7 @@ from pocketquery.sdk.indexing.options import (
 from pocketquery.sdk.plugins import load_plugin
 
 if TYPE_CHECKING:
-    from pocketquery.sdk.index.documents import Document
+    from pocketquery.sdk.index.updates import IndexSource
     from pocketquery.sdk.indexing.building import IndexReport
     from pocketquery.sdk.indexing.document_encoder import DocumentEncoder
     from pocketquery.sdk.text_folders.listing import Skipped
@@ -37,6 +41,8 @@ __all__ = ["CorpusNotes", "index"]
 _EPILOG = """\
 examples:
   pocketquery index ~/notes && pocketquery search "what did I plant in March"
+  pocketquery index --update
+  pocketquery index ~/notes --watch
   pocketquery index --documents notes/ --output index
   pocketquery index --documents notes/ --output index --teacher demo
   pocketquery index --corpus corpus.jsonl.gz --output index
@@ -97,6 +103,17 @@ def index(subparsers: Any) -> None:
     add_encoder(parser)
     add_engine(parser)
     add("--signing-key", metavar="FILE", help="Ed25519 private key: PEM file or 64 hex digits")
+    add(
+        "--update",
+        action="store_true",
+        help="bring the index of a folder up to date: only files that changed are read, and what "
+        "it was made with is remembered",
+    )
+    add(
+        "--watch",
+        action="store_true",
+        help="then follow the folder, until Ctrl-C (extra files)",
+    )
     add("--json", action="store_true", help="print one JSON object")
 
 
@@ -108,27 +125,77 @@ def _index(arguments: argparse.Namespace) -> int:
         print("interrupted; run it again to continue", file=sys.stderr)
         raise
     finally:  # where nothing could be read, they say why
-        print_skipped(notes.skipped)
-        print_skipped_files(notes.files, arguments.verbose)
+        _print_notes(arguments, notes)
+    _print_report(arguments, report)
+    if arguments.watch:
+        _watch(arguments, report)
+    return 0
+
+
+def _print_notes(arguments: argparse.Namespace, notes: CorpusNotes) -> None:
+    print_skipped(notes.skipped)
+    print_skipped_files(notes.files, arguments.verbose)
     for line in notes.lines:
         print(line, file=sys.stderr)
+
+
+def _print_report(arguments: argparse.Namespace, report: IndexReport) -> None:
     if arguments.json:
-        print(json.dumps(dataclasses.asdict(report)))
-        return 0
-    print(f"{report.path}: {report.documents} documents, {report.bytes / 1e6:.1f} MB")
-    print(f"  space      {report.space_id}, {report.dimension} dimensions")
-    if report.encoded_by:
-        print(f"  encoded    by the light encoder {report.encoded_by}")
+        print(json.dumps(dataclasses.asdict(report)), flush=True)
+        return
+    passages = "" if report.changes is None else f", {_counted(report.passages, 'passage')}"
+    documents = _counted(report.documents, "document")
+    print(f"{report.path}: {documents}{passages}, {report.bytes / 1e6:.1f} MB")
+    if arguments.update:
+        print(f"  changes    {report.changes}; {_counted(report.encoded, 'passage')} encoded")
+    else:
+        print(f"  space      {report.space_id}, {report.dimension} dimensions")
+        if report.encoded_by:
+            print(f"  encoded    by the light encoder {report.encoded_by}")
     if report.resumed:
-        print(f"  resumed    {report.resumed} documents were encoded by an earlier run")
-    print(f"  time       {report.seconds:.1f} s")
+        kind = "document" if report.changes is None else "passage"
+        print(f"  resumed    {_counted(report.resumed, kind)} encoded by an earlier run")
+    rate = report.encoded / max(report.seconds, 1e-9)
+    speed = f", {rate:,.0f} passages a second" if report.changes and not arguments.update else ""
+    print(f"  time       {report.seconds:.1f} s{speed}", flush=True)
     if report.signature_key_id:
         print(f"  signed by  {report.signature_key_id}")
-    return 0
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
+def _watch(arguments: argparse.Namespace, report: IndexReport) -> None:
+    """Follow the folder of the index that was just brought up to date."""
+    from pocketquery.sdk.index.index import open_index
+    from pocketquery.sdk.indexing.watching import watch_folder
+
+    with open_index(report.path) as index:
+        folder = index.source.folder if index.source else ""
+    arguments.update = True
+
+    def update() -> None:
+        notes = CorpusNotes()
+        updated = _update(report.path, arguments, notes)
+        if updated.encoded or (updated.changes and any(dataclasses.astuple(updated.changes))):
+            _print_report(arguments, updated)
+
+    print(f"watching {folder}; Ctrl-C ends it", file=sys.stderr)
+    watch_folder(
+        folder, report.path, update, lambda error: print(f"error: {error}", file=sys.stderr)
+    )
+    print("stopped watching", file=sys.stderr)
 
 
 def _build(arguments: argparse.Namespace, notes: CorpusNotes) -> IndexReport:
     sources = [name for name in _SOURCES if getattr(arguments, name) is not None]
+    follows = arguments.update or arguments.watch
+    if follows:
+        _check_only_for_folders(arguments)
+    if follows and not sources:
+        _check_only_for_corpora(arguments)
+        return _update(arguments.output or existing_default_index(), arguments, notes)
     if len(sources) != 1:
         named = ", ".join("FOLDER" if name == "folder" else f"--{name}" for name in sources)
         raise InvalidInputError(
@@ -158,45 +225,68 @@ def _check_only_for_corpora(arguments: argparse.Namespace) -> None:
         )
 
 
-def _index_folder(folder: str, arguments: argparse.Namespace, notes: CorpusNotes) -> IndexReport:
-    from pocketquery.sdk.indexing.building import build_index
-    from pocketquery.sdk.indexing.default_index import claim_default_index
+def _check_only_for_folders(arguments: argparse.Namespace) -> None:
+    option = "--update" if arguments.update else "--watch"
+    for name in ("corpus", "encoded", "signing_key"):
+        if getattr(arguments, name) is not None:
+            raise InvalidInputError(
+                f"{option} is given with --{name.replace('_', '-')}; it is for the index of a "
+                "folder of files, unsigned"
+            )
 
-    encoder = chosen_encoder(arguments).open()
-    documents = _documents(folder, arguments, encoder, notes)
+
+def _index_folder(folder: str, arguments: argparse.Namespace, notes: CorpusNotes) -> IndexReport:
+    from pocketquery.sdk.indexing.default_index import claim_default_index
+    from pocketquery.sdk.indexing.folder_index import build_folder, has_index, source_of
+
     output = arguments.output
-    return build_index(
-        documents,
-        encoder.encode,
+    if (arguments.update or arguments.watch) and has_index(output or default_index()):
+        return _update(output or claim_default_index(folder), arguments, notes, folder)
+    chosen = chosen_encoder(arguments)
+    encoder = chosen.open()
+    source = source_of(folder, arguments.include, arguments.exclude, encoder)
+    return build_folder(
+        replace(source, teacher=_lasting(chosen.teacher), bundle=_lasting(chosen.bundle)),
         claim_default_index(folder) if output is None else output,
-        space_id=encoder.space_id,
-        dimension=encoder.dimension,
+        encoder,
         batch_size=arguments.batch_size,
-        encoded_by=encoder.name,
-        encoder_digest=encoder.digest,
         show_progress_bar=True,
+        on_skipped=notes.files.append,
         signing_key=arguments.signing_key,
     )
 
 
-def _documents(
-    folder: str, arguments: argparse.Namespace, encoder: DocumentEncoder, notes: CorpusNotes
-) -> Iterator[Document]:
-    """The passages of a folder; there is at least one."""
-    from pocketquery.sdk.text_folders.listing import SUFFIXES
-    from pocketquery.sdk.text_folders.text_folder import read_folder
+def _update(
+    place: Path | str,
+    arguments: argparse.Namespace,
+    notes: CorpusNotes,
+    folder: str | None = None,
+) -> IndexReport:
+    from pocketquery.sdk.indexing.folder_index import update_folder
 
-    passages = read_folder(
-        folder,
-        include=arguments.include,
-        exclude=arguments.exclude,
-        tokens=encoder.count_tokens,
-        most=encoder.max_length - 1,
+    chosen = chosen_encoder(arguments)
+    given = {
+        "folder": folder and str(real_path(folder)),
+        "include": tuple(arguments.include),
+        "exclude": tuple(arguments.exclude),
+        "teacher": _lasting(chosen.teacher),
+        "bundle": _lasting(chosen.bundle),
+    }
+
+    def open_encoder(source: IndexSource) -> DocumentEncoder:
+        return replace(chosen, teacher=source.teacher, bundle=source.bundle).open()
+
+    return update_folder(
+        place,
+        open_encoder,
+        {name: value for name, value in given.items() if value},
+        batch_size=arguments.batch_size,
+        show_progress_bar=True,
         on_skipped=notes.files.append,
     )
-    if (first := next(passages, None)) is None:
-        raise CorpusError(
-            f"{folder}: found no file with text; expected files that end in "
-            f"{', '.join(filter(None, SUFFIXES))}. JSON Lines and Parquet are for --corpus"
-        )
-    return chain([first], passages)
+
+
+def _lasting(name: str | None) -> str | None:
+    """An encoder's path, so that it holds in other working folders; a name stays one."""
+    is_path = name is not None and (os.sep in name or installed_bundle(name) is None)
+    return str(Path(name).absolute()) if name and is_path and Path(name).exists() else name

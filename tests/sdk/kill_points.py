@@ -19,6 +19,7 @@ import numpy as np
 
 from pocketquery.sdk.index.documents import content
 from pocketquery.sdk.index.index import open_index, verify_index
+from pocketquery.sdk.index.updates import change_index
 from pocketquery.sdk.indexing.building import build_index
 from pocketquery.sdk.slices.delta_file import Delta
 from pocketquery.sdk.slices.deltas import apply_delta, make_delta
@@ -43,6 +44,17 @@ def add(path: Path) -> None:
     with open_index(path, writable=True) as index:
         if index.get(more[0].id) is None:
             index.add(more, vectors_of(more))
+
+
+def change(path: Path) -> None:
+    """The first five removed and 15 more added, in one step."""
+    with open_index(path, writable=True) as index:
+        change_index(
+            index,
+            make_documents(NEW - 10, first=10),
+            vectors_of,
+            remove=[f"doc-{number}" for number in range(5)],
+        )
 
 
 def delete(path: Path) -> None:
@@ -77,6 +89,7 @@ def apply(path: Path) -> None:
 
 OPERATIONS: dict[str, tuple[Callable[[Path], None], set[int]]] = {
     "add": (add, {OLD, NEW}),
+    "change": (change, {OLD, NEW - 5}),
     "delete": (delete, {OLD, OLD - 5}),
     "compact": (compact, {OLD, OLD - 5}),
     "build": (build, {OLD, NEW}),

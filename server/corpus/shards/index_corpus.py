@@ -26,6 +26,7 @@ from pocketquery.sdk.indexing.building import (
 from pocketquery.sdk.indexing.command import CorpusNotes
 from pocketquery.sdk.indexing.document_encoder import EncoderSource
 from pocketquery.sdk.indexing.options import chosen_encoder
+from pocketquery.sdk.progress import Progress
 from pocketquery.server.corpus.readers.documents import Place, read_documents
 from pocketquery.server.corpus.shards.encoding import EncodedCorpus, encoded_parts
 from pocketquery.server.corpus.shards.engine import Engine, chosen_engine
@@ -106,8 +107,7 @@ def build_encoded_index(
         encoded.rows(shards),
         stored,
         output,
-        encoded.documents,
-        show_progress_bar=show_progress_bar,
+        Progress(encoded.documents, "index", "documents") if show_progress_bar else None,
         space_id=encoded.space_id,
         dimension=encoded.dimension,
         encoded_by=encoded.encoded_by,
@@ -164,6 +164,7 @@ def _index_here(
             encoder_digest=encoder.digest,
             show_progress_bar=True,
             signing_key=arguments.signing_key,
+            threads=encoder.threads,
         )
     except CorpusError as error:
         if counts.without_words == counts.documents > 0:

@@ -558,9 +558,9 @@ def test_closing_under_a_search_says_so(path: Path, monkeypatch: pytest.MonkeyPa
 
     def closed_meanwhile(text: str) -> None:
         index.close()
-        Analyzer.terms(index._analyzer, text)
+        Analyzer.terms(index.analyzer, text)
 
-    monkeypatch.setattr(index._analyzer, "terms", closed_meanwhile)
+    monkeypatch.setattr(index.analyzer, "terms", closed_meanwhile)
     with pytest.raises(InvalidInputError, match="closed"):
         index.search("river", mode="lexical")
 

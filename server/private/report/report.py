@@ -11,17 +11,14 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
-
-from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.errors import InvalidInputError, MissingExtraError
 from pocketquery.sdk.files import check_file_replaceable, write_atomic
 from pocketquery.server.pages.page import page, settings_table
 from pocketquery.server.private.accounting import ADVERSARIES, Adversary
 from pocketquery.server.private.budget import Spent, refusal, spent, total
-from pocketquery_privacy import EXPERIMENTAL
-from pocketquery_privacy.attacks import attack_tables
-from pocketquery_privacy.federation import Federation
+from pocketquery.server.private.report import EXPERIMENTAL
+from pocketquery.server.private.report.attacks import attack_tables
+from pocketquery.server.private.report.federation import Federation
 
 __all__ = ["privacy_page", "write_page"]
 
@@ -50,10 +47,16 @@ def privacy_page(federation: Federation) -> str:
     """The page as HTML.
 
     Raises:
-        MissingExtraError: dp-accounting is not installed, and there is noise.
+        MissingExtraError: Jinja2 is not installed; or dp-accounting, where there is noise.
     """
+    try:
+        from jinja2 import Environment, PackageLoader, StrictUndefined
+        from markupsafe import Markup
+    except ImportError as error:
+        raise MissingExtraError.of("Jinja2", "privacy") from error
+
     templates = Environment(
-        loader=PackageLoader("pocketquery_privacy", ""),
+        loader=PackageLoader("pocketquery.server.private.report", ""),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -1,4 +1,4 @@
-"""What private rounds cost and carry: a plan before they run, an officer's page of what ran."""
+"""The privacy officer's page: what private rounds promise, what they cost, what attacks find."""
 
 __all__ = ["EXPERIMENTAL"]
 

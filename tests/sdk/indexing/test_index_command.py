@@ -1,0 +1,95 @@
+"""``pocketquery index`` of a folder, from the shell: updates, and following a folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pocketquery.sdk.index.index import open_index
+from tests.shell import Shell
+
+WATCH_ENDS = [signal.SIGTERM, signal.SIGINT]
+
+
+@pytest.fixture
+def notes(tmp_path: Path, tiny_bundle: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("POCKETQUERY_BUNDLE", str(tiny_bundle))
+    monkeypatch.setenv("POCKETQUERY_INDEX", str(tmp_path / "index"))
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    (folder / "sea.md").write_text("# Sea\n\nthe sea is deep\n")
+    (folder / "land.md").write_text("# Land\n\nthe land is wide\n\n## Hills\n\nhigh\n")
+    return folder
+
+
+def test_an_update_needs_no_options(notes: Path, shell: Shell) -> None:
+    shell("index", "--update", code=2, says="build it with: pocketquery index FOLDER")
+    built = shell("index", str(notes), "--exclude", "drafts/", says="2 documents, 3 passages")
+    assert "passages a second" in built.out
+    shell("index", "--update", says="no change; 0 passages encoded")
+    (notes / "sea.md").write_text("# Sea\n\nthe sea is cold\n")
+    (notes / "new.txt").write_text("a new note")
+    shell("index", str(notes), "--update", says="1 added, 1 changed; 2 passages encoded")
+    (notes / "new.txt").unlink()
+    report = json.loads(shell("index", "--update", "--json").out)
+    assert report["changes"] == {"added": 0, "changed": 0, "moved": 0, "removed": 1}
+    assert (report["documents"], report["passages"], report["encoded"]) == (2, 3, 0)
+
+
+def test_an_update_of_nothing_builds(notes: Path, shell: Shell) -> None:
+    shell("index", str(notes), "--update", says="2 documents, 3 passages")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--update", "--corpus", "a"], "--update is given with --corpus"),
+        (["--watch", "--encoded", "a"], "--watch is given with --encoded"),
+        (["--update", "--signing-key", "a"], "--update is given with --signing-key"),
+        (["--update", "--include", "*.txt"], "made with include none, not with *.txt"),
+        (["--update", "--bundle", "default"], "not with default"),
+        (["--update", "--passages"], "--passages is given without --corpus"),
+        (["--update", "--output", "elsewhere"], "there is no index at elsewhere"),
+    ],
+)
+def test_what_does_not_go_with_an_update(
+    notes: Path, shell: Shell, arguments: list[str], message: str
+) -> None:
+    shell("index", str(notes))
+    shell("index", *arguments, code=2, says=message)
+
+
+@pytest.mark.slow  # a process of its own that starts, and waits for changes
+@pytest.mark.parametrize("end", WATCH_ENDS)
+def test_a_watched_folder_is_followed_until_a_signal(
+    notes: Path, tmp_path: Path, end: signal.Signals
+) -> None:
+    command = [sys.executable, "-m", "pocketquery.sdk", "index", str(notes), "--watch"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+
+        def wait_for(text: str) -> None:
+            for line in process.stdout or ():
+                if text in line:
+                    return
+            raise AssertionError(f"{text!r} did not come")
+
+        wait_for("time")
+        (notes / "more.md").write_text("# More\n\nabout whales\n")
+        wait_for("1 added; 1 passage encoded")
+        (notes / "more.md").rename(notes / "moved.md")
+        wait_for("1 moved")
+        process.send_signal(end)
+        assert process.wait() == 0
+        assert process.stderr.read().endswith("stopped watching\n")
+    with open_index(tmp_path / "index") as index:
+        assert index.search("whales", 1, mode="lexical")[0].metadata["path"] == "moved.md"
