@@ -209,8 +209,9 @@ def update(data: Path, work: Path) -> Figures:
     folder.mkdir()
     with lzma.open(data / "enwiki_pages" / "pages.jsonl.xz", "rt", encoding="utf-8") as lines:
         for number, line in zip(range(FILES), lines, strict=False):
-            text = str(json.loads(line)["text"])[:2000]
-            (folder / f"{number}.md").write_text(f"# Note {number}\n\n{text}\n", "utf-8")
+            page = json.loads(line)
+            text = "\n\n".join(paragraph["text"] for paragraph in page["paragraphs"][:3])
+            (folder / f"{number}.md").write_text(f"# {page['title']}\n\n{text}\n", "utf-8")
     words = ["index", "--documents", str(folder), "--output", str(work / "notes-index")]
     built, _ = command(*words, "--symmetric")
     (folder / "7.md").write_text("# Note 7\n\nThe pomegranate was pruned in March.\n", "utf-8")

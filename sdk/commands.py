@@ -53,6 +53,7 @@ SUMMARIES = {
     "vectors": "Write an index's vectors for a server: Parquet, FAISS, Postgres, Qdrant.",
     "encode": "Encode texts into vectors.",
     "search": "Search an index; the query never leaves this machine.",
+    "mcp": "Let assistants on this machine search an index, over stdin and stdout (MCP).",
     "adapt": "Teach the query encoder the documents of an index, without labels.",
     "adapt-student": "Teach a student, or its bundle's adapter, the documents of an index.",
     "evaluate": "Measure a bundle's retrieval beside its teacher's and BM25's.",
@@ -69,7 +70,11 @@ SUMMARIES = {
     "demo": "The whole journey on a real corpus, in minutes.",
 }
 """Sub-command -> its line in the list of all of them, in the order of that list."""
-IN_PACKAGES = {"augment": "research", "gateway": "packages/pocketquery-gateway"}
+IN_PACKAGES = {
+    "augment": "research",
+    "gateway": "packages/pocketquery-gateway",
+    "privacy": "packages/pocketquery-privacy",
+}
 """Those of them that a package of its own adds where it is installed -> its folder."""
 _SNIPPET = 160  # characters
 

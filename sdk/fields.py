@@ -20,6 +20,7 @@ _MOST_NESTING = 64  # lists and objects inside one another; ours have six
 _DIGITS = 20  # of an integer, so 64 bits fit; the time to read longer ones grows with their square
 _LONGEST_FORMAT = 1024  # characters
 _MOST_SHOWN = 80  # characters of a value in an error
+_HEXADECIMAL = frozenset("0123456789abcdef")
 
 
 def shortened(text: str) -> str:
@@ -128,6 +129,37 @@ class Fields:
             )
             self._fail(name, value, "an integer, " + " and ".join(span))
         return value
+
+    def number(self, name: str) -> float:
+        """A number; true is none."""
+        value = self._get(name)
+        if type(value) not in (int, float):
+            self._fail(name, value, "a number")
+        return float(value)
+
+    def flag(self, name: str) -> bool:
+        """True or false."""
+        value = self._get(name)
+        if type(value) is not bool:
+            self._fail(name, value, "true or false")
+        return value
+
+    def hexadecimal(self, name: str, digits: int) -> str:
+        """A text of so many hexadecimal digits, small letters; a SHA-256 has 64."""
+        value = self._get(name)
+        if not isinstance(value, str) or len(value) != digits or not _HEXADECIMAL.issuperset(value):
+            self._fail(name, value, f"{digits} hexadecimal digits")
+        return value
+
+    def base64(self, name: str) -> bytes:
+        """The bytes of a text in base64, which may be empty."""
+        from base64 import b64decode  # no bundle has any
+
+        value = self._get(name)
+        try:
+            return b64decode(value if isinstance(value, str) else "?", validate=True)
+        except ValueError:
+            self._fail(name, value, "base64")
 
     def choice(self, name: str, options: Sequence[str]) -> str:
         """One of ``options``."""

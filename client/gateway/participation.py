@@ -5,9 +5,9 @@ What the device does with an offer is device.py's.
 
 from __future__ import annotations
 
-import base64
 import json
 import logging
+import re
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -24,7 +24,7 @@ from pocketquery.client.gateway.private_rounds import (
     PrivateRounds,
     StageMessage,
 )
-from pocketquery.client.offer import SHA256, Offer, UnusableOfferError
+from pocketquery.client.offer import Offer, UnusableOfferError
 from pocketquery.client.trusted_releases import TrustedReleases
 from pocketquery.sdk.bundle.adapter import LARGEST_RELEASE
 from pocketquery.sdk.bundle.manifest import Manifest
@@ -38,6 +38,7 @@ RELEASE = "adapter.safetensors"
 
 _PRIVATE = "a private round was offered, and this device is not enrolled for private rounds"
 
+_SHA256 = re.compile("[0-9a-f]{64}")
 _log = logging.getLogger(__name__)
 
 
@@ -190,10 +191,7 @@ class Participation:
         answer = self._current()
         announced = answer.json("the gateway's release")
         path, expected_sha256 = self._state / RELEASE, announced.text("sha256", 64)
-        try:
-            lineage = base64.b64decode(dict(announced.items()).get("lineage", ""), validate=True)
-        except (TypeError, ValueError) as error:
-            raise CorruptArtifactError(f"the gateway's lineage is no base64: {error}") from error
+        lineage = announced.base64("lineage") if "lineage" in announced else b""
         if lineage and releases.public_key is not None:
             releases.follow(lineage, manifest=manifest)
             # In a roll-out this device may be among those that keep the release before.
@@ -222,7 +220,7 @@ class Participation:
         return self._release(offered.release_sha256)
 
     def _release(self, sha256: str) -> bytes:
-        if not SHA256.fullmatch(sha256):
+        if not _SHA256.fullmatch(sha256):
             raise CorruptArtifactError(
                 f"a release is named {sha256!a:.80}, expected its SHA-256 in hexadecimal digits"
             )

@@ -122,12 +122,8 @@ def _tensor(item: Any, source: str) -> StateTensor:
         raise CorruptArtifactError(f"{source}: state holds {item!r}, expected an object")
     fields = Fields(item, source, "state.")
     shape = fields.sequence("shape")
-    target, ships = item.get("target"), item.get("ships")
     if any(type(length) is not int or length < 1 for length in shape):
         raise CorruptArtifactError(f"{source}: state: shape {shape!r}, expected lengths above 0")
-    if not isinstance(target, bool) or not isinstance(ships, bool):
-        raise CorruptArtifactError(
-            f"{source}: state: target and ships are {target!r} and {ships!r}, expected true or "
-            "false"
-        )
-    return StateTensor(fields.text("name"), tuple(shape), target, ships)
+    return StateTensor(
+        fields.text("name"), tuple(shape), fields.flag("target"), fields.flag("ships")
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -11,7 +10,7 @@ from pocketquery.client.views.typing_augmenters import DropoutView, NoiseCase, T
 from pocketquery.client.views.word_augmenters import NeighbourSwap, Shuffle, WordDrop
 from pocketquery.sdk.errors import InvalidInputError
 
-__all__ = ["BUILT_IN", "Choice", "Maker", "choose", "describe"]
+__all__ = ["BUILT_IN", "Choice", "Maker", "choose"]
 
 Maker = Callable[..., Augmenter]
 Choice = str | Mapping[str, Any]
@@ -67,18 +66,3 @@ def choose(choice: Choice, plugins: Mapping[str, Maker] | None = None) -> Augmen
             f"the augmenter {name!r} is not available: {missing}. Provide it, or name a fallback"
         )
     return choose(fallback, plugins)
-
-
-def describe(augmenter: Augmenter) -> dict[str, Any]:
-    """Name, strength and parameters, for the record of a run; JSON values where they are few."""
-    record: dict[str, Any] = {"name": augmenter.name, "strength": augmenter.strength}
-    if dataclasses.is_dataclass(augmenter):
-        for one in dataclasses.fields(augmenter):
-            value = getattr(augmenter, one.name)
-            if isinstance(value, (bool, int, float, str)):
-                record[one.name] = value
-            elif value is not None:
-                record[one.name] = (
-                    f"{len(value)} entries" if hasattr(value, "__len__") else str(value)
-                )
-    return record

@@ -11,9 +11,8 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-from pocketquery.client.views.augmenter_choice import describe
 from pocketquery.client.views.augmenters import Augmenter, AugResult
 from pocketquery.client.views.typing_augmenters import DropoutView, NoiseCase, Typo
 from pocketquery.sdk.errors import InvalidInputError
@@ -45,8 +44,6 @@ class ViewPlan:
         views: 2 (clean, noisy) or 4 (light, light, heavy, heavy).
         heavy: what the noisy, or the heavy, views are made by; each view draws one of them.
         light: what the light ones of four are made by.
-        heavy_source: four views: a heavy one is made of its light one, or of the query.
-        strict: refuse a heavy augmenter among the light ones.
 
     Raises:
         InvalidInputError: another number of views; no augmenter; a heavy one in a light place; one
@@ -56,30 +53,15 @@ class ViewPlan:
     views: Literal[2, 4] = 2
     heavy: Sequence[Augmenter] = (Typo(),)
     light: Sequence[Augmenter] = (DropoutView(), NoiseCase())
-    heavy_source: Literal["light", "original"] = "light"
-    strict: bool = True
 
     def __post_init__(self) -> None:
         if self.views not in (2, 4):
             raise InvalidInputError(f"views is {self.views!r}, expected 2 or 4")
-        if self.heavy_source not in ("light", "original"):
-            raise InvalidInputError(
-                f"heavy_source is {self.heavy_source!r}, expected 'light' or 'original'"
-            )
         for place, augmenters in (("heavy", self.heavy), ("light", self.light)):
             if not augmenters:
                 raise InvalidInputError(f"{place} is empty, expected an augmenter or more")
             for augmenter in augmenters:
-                _check(augmenter, place, self.strict)
-
-    def to_dict(self) -> dict[str, Any]:
-        """What a run records of it."""
-        return {
-            "views": self.views,
-            "heavy": [describe(augmenter) for augmenter in self.heavy],
-            "light": [describe(augmenter) for augmenter in self.light],
-            "heavy_source": self.heavy_source,
-        }
+                _check(augmenter, place)
 
 
 def make_views(
@@ -111,8 +93,7 @@ def draw_views(
     if plan.views == 2:
         return View(text, DropoutView.name, changed=False), _view(text, rng, plan.heavy, lang)
     light = [_view(text, rng, plan.light, lang) for _ in range(2)]
-    sources = [view.text if plan.heavy_source == "light" else text for view in light]
-    return *light, *(_view(source, rng, plan.heavy, lang) for source in sources)
+    return *light, *(_view(view.text, rng, plan.heavy, lang) for view in light)
 
 
 def _view(text: str, rng: random.Random, augmenters: Sequence[Augmenter], lang: str | None) -> View:
@@ -122,16 +103,16 @@ def _view(text: str, rng: random.Random, augmenters: Sequence[Augmenter], lang: 
     return View(made.text, augmenter.name, made.changed)
 
 
-def _check(augmenter: Augmenter, place: str, strict: bool) -> None:
+def _check(augmenter: Augmenter, place: str) -> None:
     if not isinstance(augmenter, Augmenter):
         raise InvalidInputError(
             f"found {augmenter!r} among the {place} augmenters, expected an Augmenter; make one by "
             "name with pocketquery.client.views.augmenter_choice.choose"
         )
-    if strict and place == "light" and augmenter.strength != "light":
+    if place == "light" and augmenter.strength != "light":
         raise InvalidInputError(
             f"{augmenter.name!r} is {augmenter.strength}, expected a light augmenter: light views "
-            "are targets and must keep the meaning. Move it to heavy, or set strict=False"
+            "are targets and must keep the meaning. Move it to heavy"
         )
     usable, missing = augmenter.available()
     if not usable:

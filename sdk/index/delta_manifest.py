@@ -8,7 +8,6 @@ that the delta was applied to. The publisher signed the hash of the contents (se
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -34,7 +33,6 @@ _MOST_PART = 1 << 30  # bytes, unpacked; a delta of more is no smaller than its 
 _MOST_DOCUMENTS = (1 << 32) - 1
 _FORMAT = "pocketquery-delta"
 _VERSION = 2
-_SHA256 = re.compile("[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
@@ -96,12 +94,12 @@ def parse_manifest(data: bytes, source: str) -> DeltaManifest:
     manifest = DeltaManifest(
         space_id=space.text("id"),
         dimension=space.integer("dimension", 1, MOST_DIMENSIONS),
-        old=_contents(fields.child("from"), source),
-        new=_contents(fields.child("to"), source),
+        old=_contents(fields.child("from")),
+        new=_contents(fields.child("to")),
         removed=counts[0],
         added=counts[1],
         changed=counts[2],
-        parts={name: _part(parts.child(name), source) for name in PARTS},
+        parts={name: _part(parts.child(name)) for name in PARTS},
         signature_key_id=fields.text_or_none("signature_key_id"),
     )
     if manifest.old.documents - manifest.removed + manifest.added != manifest.new.documents:
@@ -137,25 +135,16 @@ def manifest_bytes(manifest: DeltaManifest) -> bytes:
     return (json.dumps(fields, indent=2) + "\n").encode("utf-8")
 
 
-def _contents(fields: Fields, source: str) -> Contents:
+def _contents(fields: Fields) -> Contents:
     return Contents(
-        _sha256(fields.text("contents_sha256"), source),
+        fields.hexadecimal("contents_sha256", 64),
         fields.integer("documents", 0, _MOST_DOCUMENTS),
     )
 
 
-def _part(fields: Fields, source: str) -> PartRecord:
+def _part(fields: Fields) -> PartRecord:
     return PartRecord(
-        _sha256(fields.text("sha256"), source),
+        fields.hexadecimal("sha256", 64),
         fields.integer("bytes", 0, _MOST_PART),
         fields.integer("unpacked_bytes", 0, _MOST_PART),
     )
-
-
-def _sha256(text: str, source: str) -> str:
-    if not _SHA256.fullmatch(text):
-        raise CorruptArtifactError(
-            f"{source}: found {text[:80]!r} for a SHA-256, expected 64 hexadecimal digits; fetch "
-            "the delta anew"
-        )
-    return text

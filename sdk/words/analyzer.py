@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from pocketquery.sdk.arrays import NDArray
 from pocketquery.sdk.words.characters import bare
 from pocketquery.sdk.words.query import Query, parse
 from pocketquery.sdk.words.stemming import check_language, stem_of
-from pocketquery.sdk.words.tokens import cut, has_word
+from pocketquery.sdk.words.tokens import IDENTIFIER, cut, has_word
 
 __all__ = ["Analyzer", "Terms"]
 
@@ -27,7 +28,7 @@ _WORDS_OF_A_JOIN = 0.75
 _LEAST_SOUGHT = 4  # letters of a word whose nearest are looked for
 _MOST_CACHED = 1 << 17  # chunks, words: of a large vocabulary, some 40 MB
 _LONGEST_CACHED = 64  # characters of a chunk
-_PLAIN = re.compile("[\"'(\\[]*([A-Za-z]{1,128})[\"')\\],.;:!?]*")  # a word as most are
+_PLAIN = re.compile("[\"'(\\[]*([A-Za-z0-9]{1,128})[\"')\\],.;:!?]*")  # a word as most are
 
 
 class Terms(NamedTuple):
@@ -65,7 +66,7 @@ class Analyzer:
         self.language = check_language(language)
         self._stem = stem_of(language)
         self._turkish = language == "turkish"
-        self._of_chunks: dict[str, Terms] = {}
+        self._counted: dict[str, tuple[int, tuple[str, ...]]] = {}
         self._of_words: dict[str, str] = {}
 
     def occurrences(
@@ -73,26 +74,34 @@ class Analyzer:
     ) -> tuple[Counter[tuple[str, int]], NDArray[np.uint32]]:
         """How often each term occurs in each text, by (term, position of the text), and how long
         the texts are: their words, uint32 (n,)."""
-        occurrences: Counter[tuple[str, int]] = Counter()
+        occurrences: dict[tuple[str, int], int] = {}
         lengths = np.zeros(len(texts), np.uint32)
-        known = self._of_chunks
+        counted = self._counted
         for row, text in enumerate(texts):
             length = 0
             counts: dict[str, int] = {}
             for chunk, times in Counter(text.split()).items():
-                terms = known.get(chunk) or self._terms_of(chunk)
-                length += times * (len(terms.words) + len(terms.pairs))
-                for some in terms:
-                    for term in some:
-                        counts[term] = counts.get(term, 0) + times
+                words, terms = counted.get(chunk) or self._count(chunk)
+                length += times * words
+                for term in terms:
+                    counts[term] = counts.get(term, 0) + times
             lengths[row] = length
-            for term, count in counts.items():
-                occurrences[term, row] = count
-        return occurrences, lengths
+            occurrences.update({(term, row): count for term, count in counts.items()})
+        return Counter(occurrences), lengths
+
+    def _count(self, chunk: str) -> tuple[int, tuple[str, ...]]:
+        """A chunk's words and pairs, how many; and all its terms."""
+        terms = self._analyzed(chunk)
+        counted = len(terms.words) + len(terms.pairs), tuple(chain.from_iterable(terms))
+        if len(chunk) <= _LONGEST_CACHED:
+            if len(self._counted) >= _MOST_CACHED:
+                self._counted.clear()
+            self._counted[chunk] = counted
+        return counted
 
     def sequence(self, text: str) -> list[str]:
         """The terms of a text's words in their order, in which phrases are looked for."""
-        return [term for chunk in text.split() for term in self._terms_of(chunk).words]
+        return [term for chunk in text.split() for term in self._analyzed(chunk).words]
 
     def query(self, text: str, *, prefix: bool = False) -> Query:
         """A query's terms, and what a document must have.
@@ -105,7 +114,7 @@ class Analyzer:
         weights: dict[str, float] = {}
         words: set[str] = set()
         for chunk in parsed.plain.split():
-            terms = self._terms_of(chunk)
+            terms = self._analyzed(chunk)
             words.update(
                 term for term in terms.words if len(term) >= _LEAST_SOUGHT and term.isalpha()
             )
@@ -131,22 +140,12 @@ class Analyzer:
         )
 
     def _sharpest(self, chunk: str) -> frozenset[str]:
-        return self._terms_of(chunk).sharpest
-
-    def _terms_of(self, chunk: str) -> Terms:
-        """The terms of a chunk of text, which has no blank inside."""
-        terms = self._of_chunks.get(chunk)
-        if terms is None:
-            terms = self._analyzed(chunk)
-            if len(chunk) <= _LONGEST_CACHED:
-                if len(self._of_chunks) >= _MOST_CACHED:
-                    self._of_chunks.clear()
-                self._of_chunks[chunk] = terms
-        return terms
+        return self._analyzed(chunk).sharpest
 
     def _analyzed(self, chunk: str) -> Terms:
+        """The terms of a chunk of text, which has no blank inside."""
         plain = _PLAIN.fullmatch(chunk)
-        if plain and (plain[1].islower() or plain[1].istitle()):
+        if plain and not IDENTIFIER.match(plain[1]) and len(chunk) <= _LONGEST_CACHED:
             return Terms((self._term(plain[1]),))
         made = cut(chunk)
         words, pairs, joins, parts = (

@@ -95,7 +95,7 @@ def stem_of(language: str) -> _Stem:
     def stem(word: str) -> str:
         if not _LEAST <= len(word) <= _MOST or _DIGIT.search(word):
             return word
-        name = by_script.get(script_of(word[0]))
+        name = by_script.get("latin" if word.isascii() else script_of(word[0]))
         if name is None:
             return word
         with _ONE_AT_A_TIME:

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from pocketquery.sdk.words.characters import UNSPACED, letters_of, normalize
 
-__all__ = ["Cut", "cut", "has_word"]
+__all__ = ["IDENTIFIER", "Cut", "cut", "has_word"]
 
 _MOST_LETTERS = 128  # of a word or compound
 
@@ -99,7 +99,7 @@ _VERSION = re.compile(r"[vV](?=\d+\.\d)")
 _NUMBER = re.compile(r"0+(?:\.0+)+(?![w0])")
 _DROPPED_SIGN = re.compile(r"(?<!\d)[-_']+|[-_']+(?!\d)")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_IDENTIFIER = re.compile(r"[a-z][a-z0-9]+[A-Z]")
+IDENTIFIER = re.compile(r"[a-z][a-z0-9]+[A-Z]")
 
 
 def cut(chunk: str) -> Cut:
@@ -163,7 +163,7 @@ def _member(made: Cut, text: str, shape: str) -> None:
     words = [text[found.start() : found.end()] for found in _WORD.finditer(shape)]
     made.words.extend(word[:_MOST_LETTERS] for word in words)
     for word in words:
-        if _IDENTIFIER.match(word):
+        if IDENTIFIER.match(word):
             parts = _CAMEL.split(word)
             if min(map(len, parts)) > 1:
                 made.parts.extend(parts)

@@ -26,13 +26,14 @@ ALLOWED = {
 BESIDE = {
     "pocketquery-attestation": {"pocketquery_attestation", "pocketquery_gateway", "sdk"},
     "pocketquery-gateway": {"pocketquery_gateway", "server", "client", "sdk"},
+    "pocketquery-privacy": {"pocketquery_privacy", "server", "client", "sdk"},
     "pocketquery-stores": {"pocketquery_stores", "sdk"},
 }
 FOLDERS = (*ALLOWED, *(f"packages/{name}/{name.replace('-', '_')}" for name in BESIDE))
-# What the device has. cryptography comes with the extra "sign", shtab with "completion", chardet
-# and pypdfium2 with "files", all of them only inside functions.
+# What the device has. cryptography comes with the extra "sign", shtab with "completion", mcp with
+# "mcp", chardet, pypdfium2 and watchfiles with "files", all of them only inside functions.
 DEVICE = {"numpy", "onnxruntime", "pathspec", "sentencepiece", "simsimd", "snowballstemmer"}
-DEVICE_LAZILY = DEVICE | {"watchfiles", "chardet", "cryptography", "pypdfium2", "shtab"}
+DEVICE_LAZILY = DEVICE | {"chardet", "cryptography", "mcp", "pypdfium2", "shtab", "watchfiles"}
 
 # The sub-folders of server/: each imports itself and those before it.
 SERVER_ORDER = (

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import random
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pocketquery.client.views.augmenter_choice import BUILT_IN, choose, describe
+from pocketquery.client.views.augmenter_choice import BUILT_IN, choose
 from pocketquery.client.views.augmenters import Augmenter
 from pocketquery.client.views.typing_augmenters import DropoutView, Typo
 from pocketquery.client.views.views import ViewPlan, draw_views
@@ -124,13 +123,6 @@ def test_what_is_missing_is_an_error_when_it_is_used_all_the_same(
     options = {k: v for k, v in placed(name, tmp_path).items() if k != "name"}
     with pytest.raises(ArtifactNotFoundError):
         CATALOGUE[name](**options).augment("some words", random.Random(0))
-
-
-@every
-def test_a_run_records_what_it_used(name: str, augmenters: dict[str, Augmenter]) -> None:
-    described = describe(augmenters[name])
-    assert described["name"] == augmenters[name].name
-    json.dumps(described)
 
 
 def test_an_augmenter_of_one_language_leaves_others_alone(models: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pocketquery.client.views.augmenter_choice import choose, describe
+from pocketquery.client.views.augmenter_choice import choose
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.objectives.augmenter_catalogue import CATALOGUE
 from pocketquery_research.augmentation.lexicon import LexiconConfig, nearest_words, write_lexicon
@@ -62,7 +62,7 @@ def test_words_used_alike_are_found_in_a_corpus_and_used(tmp_path: Path) -> None
     assert read_synonyms(file) == table
     lexicon = choose({"name": "lexicon", "path": str(file), "rate": 1.0}, CATALOGUE)
     assert lexicon.augment("Kitten!", rng).text == "Cat!"
-    assert describe(choose({"name": "lexicon", "path": str(file)}, CATALOGUE))["rate"] == 0.1
+    assert vars(choose({"name": "lexicon", "path": str(file)}, CATALOGUE))["rate"] == 0.1
 
 
 def test_a_file_of_something_else_is_left_alone(tmp_path: Path) -> None:

@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pocketquery.client.views.augmenter_choice import BUILT_IN, choose, describe
+from pocketquery.client.views.augmenter_choice import BUILT_IN, choose
 from pocketquery.client.views.typing_augmenters import NoiseCase, Typo
 from pocketquery.sdk.errors import InvalidInputError
 from tests.client.augmented_texts import German
@@ -50,10 +49,3 @@ def test_a_plug_in_is_known_by_its_name() -> None:
 def test_what_is_no_choice_is_refused(choice: Any, message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         choose(choice)
-
-
-def test_a_run_records_what_it_used() -> None:
-    assert describe(Typo(0.2)) == {"name": "typo", "strength": "heavy", "rate": 0.2}
-    described = describe(German())
-    assert described["table"] == "1 entries"
-    json.dumps(described)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ class Mark(RuleAugmenter):
 
     sign: str
     name = "mark"
+    strength = "light"
 
     def rewrite(self, text: str, rng: random.Random) -> str:
         return text + self.sign
@@ -58,17 +58,12 @@ def test_the_default_noise_is_the_typing_noise_of_evaluation() -> None:
 
 
 def test_each_heavy_view_is_made_of_its_light_one() -> None:
-    plan = ViewPlan(views=4, light=(Mark("-"),), heavy=(Mark("+"),), strict=False)
+    plan = ViewPlan(views=4, light=(Mark("-"),), heavy=(Mark("+"),))
     assert make_views("x", random.Random(0), plan) == ("x-", "x-", "x-+", "x-+")
-    plan = ViewPlan(4, (Mark("+"),), (Mark("-"), Mark("~")), strict=False)
+    plan = ViewPlan(4, (Mark("+"),), (Mark("-"), Mark("~")))
     for seed in range(20):
         one, two, heavy_one, heavy_two = make_views("x", random.Random(seed), plan)
         assert (heavy_one, heavy_two) == (one + "+", two + "+")
-
-
-def test_or_of_the_query_itself() -> None:
-    plan = ViewPlan(4, (Mark("+"),), (Mark("-"),), "original", strict=False)
-    assert make_views("x", random.Random(0), plan) == ("x-", "x-", "x+", "x+")
 
 
 @pytest.mark.parametrize("plan", [ViewPlan(), FOUR], ids=["two", "four"])
@@ -90,7 +85,6 @@ def test_f5_a_heavy_augmenter_is_refused_in_a_light_place() -> None:
     for heavy in (Typo(), Shuffle(), Unfinished(), WordDrop(), German()):
         with pytest.raises(InvalidInputError, match=f"'{heavy.name}' is heavy, expected a light"):
             ViewPlan(views=4, light=(NoiseCase(), heavy))
-        assert ViewPlan(views=4, light=(heavy,), strict=False).light == (heavy,)
     ViewPlan(views=4, light=(WordDrop(0.1, at_least=0),), heavy=(NoiseCase(),))
 
 
@@ -100,7 +94,6 @@ def test_f5_a_heavy_augmenter_is_refused_in_a_light_place() -> None:
         ({"views": 3}, "views is 3, expected 2 or 4"),
         ({"heavy": ()}, "heavy is empty"),
         ({"light": ()}, "light is empty"),
-        ({"heavy_source": "target"}, "heavy_source is 'target'"),
         ({"heavy": ("typo",)}, "found 'typo' among the heavy.*choose"),
         ({"heavy": (German(path="absent.tsv"),)}, r"not available.*absent\.tsv"),
     ],
@@ -124,13 +117,3 @@ def test_a_plug_in_that_breaks_the_rules_is_named(result: AugResult) -> None:
 def test_what_is_no_query_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="the query is a bytes"):
         make_views(b"knit", random.Random(0), ViewPlan())  # type: ignore[arg-type]
-
-
-def test_a_run_records_its_plan() -> None:
-    assert ViewPlan(heavy=(Typo(0.1),), light=(NoiseCase(),)).to_dict() == {
-        "views": 2,
-        "heavy": [{"name": "typo", "strength": "heavy", "rate": 0.1}],
-        "light": [{"name": "noise_case", "strength": "light"}],
-        "heavy_source": "light",
-    }
-    json.dumps(FOUR.to_dict())

@@ -24,14 +24,14 @@ from pocketquery.sdk.errors import (
 )
 from pocketquery.server.federation.orchestration.federation import JOURNAL
 from pocketquery.server.federation.orchestration.journal import Journal
-from pocketquery.server.federation.privacy_command import ReportOptions, read_federation
 from pocketquery.server.federation.rounds.options import FederationOptions
 from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.private.accounting import epsilon
 from pocketquery.server.private.budget import Charge, charge
-from pocketquery.server.private.report import EXPERIMENTAL
-from pocketquery.server.private.report.federation import Federation, read_attacks
-from pocketquery.server.private.report.report import privacy_page
+from pocketquery_privacy import EXPERIMENTAL
+from pocketquery_privacy.command import ReportOptions, read_federation
+from pocketquery_privacy.federation import Federation, read_attacks
+from pocketquery_privacy.page import privacy_page
 from tests.server.federation.small_federation import Files, opened
 from tests.server.private.bindings import noisy_binding
 

@@ -16,8 +16,8 @@ from pocketquery.client.private.ledger import Account, cost_of, epsilon_of
 from pocketquery.client.private.noise import counted_on
 from pocketquery.sdk.cli import main
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.server.private.plan import Plan, Wanted, plan
-from pocketquery.server.private.round_costs import (
+from pocketquery_privacy.plan import Plan, Wanted, plan
+from pocketquery_privacy.round_costs import (
     bytes_down,
     bytes_up,
     overrun_risk,

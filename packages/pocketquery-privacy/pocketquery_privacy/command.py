@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pocketquery.sdk.commands import add_command
-from pocketquery.sdk.errors import ArtifactNotFoundError, CorruptArtifactError, MissingExtraError
+from pocketquery.sdk.errors import ArtifactNotFoundError, CorruptArtifactError
 from pocketquery.sdk.settings.command_line import add_settings_action
 from pocketquery.sdk.settings.declaration import Option, Settings
 from pocketquery.sdk.validation import whole
-from pocketquery.server.private.report import EXPERIMENTAL
+from pocketquery_privacy import EXPERIMENTAL
 
 if TYPE_CHECKING:
-    from pocketquery.server.private.plan import Plan, Wanted
-    from pocketquery.server.private.report.federation import Federation
+    from pocketquery_privacy.federation import Federation
+    from pocketquery_privacy.plan import Plan, Wanted
 
 __all__ = ["ReportOptions", "privacy", "read_federation"]
 
@@ -64,10 +64,8 @@ class ReportOptions(Settings):
 
 def privacy(subparsers: Any) -> None:
     """Add the sub-command to the shell's parsers."""
-    try:
-        from pocketquery.server.private.plan import Wanted
-    except ImportError as error:
-        raise MissingExtraError.of(error.name or "cryptography", "privacy") from error
+    from pocketquery_privacy.plan import Wanted
+
     parser = add_command(
         subparsers,
         "privacy",
@@ -95,7 +93,7 @@ def privacy(subparsers: Any) -> None:
 
 
 def _plan(wanted: Wanted, as_json: bool) -> int:
-    from pocketquery.server.private.plan import plan
+    from pocketquery_privacy.plan import plan
 
     result = plan(wanted)
     if as_json:
@@ -107,7 +105,7 @@ def _plan(wanted: Wanted, as_json: bool) -> int:
 
 
 def _lines(plan: Plan) -> list[str]:
-    from pocketquery.server.private.utility import ADAPTERS
+    from pocketquery_privacy.utility import ADAPTERS
 
     wanted = plan.wanted
     rows = [
@@ -193,12 +191,9 @@ def _device_options(plan: Plan) -> str:
 
 
 def _report(options: ReportOptions, as_json: bool) -> int:
-    try:
-        from pocketquery.server.private.report.report import write_page
+    from pocketquery_privacy.page import write_page
 
-        federation = read_federation(options)
-    except ImportError as error:
-        raise MissingExtraError.of(error.name or "flwr", "privacy") from error
+    federation = read_federation(options)
     write_page(options.output, federation)
     if as_json:
         print(json.dumps(federation.summary() | {"output": str(options.output)}))
@@ -218,12 +213,12 @@ def read_federation(options: ReportOptions) -> Federation:
     """
     from pocketquery.server.federation.orchestration.federation import JOURNAL, finished_rounds
     from pocketquery.server.federation.orchestration.journal import Journal
-    from pocketquery.server.private.report.federation import (
+    from pocketquery.server.private.settings import SecureSettings
+    from pocketquery_privacy.federation import (
         Federation,
         count_participations,
         read_attacks,
     )
-    from pocketquery.server.private.settings import SecureSettings
 
     folder, devices = options.federation, options.devices
     if not folder.is_dir():
@@ -250,7 +245,7 @@ def read_federation(options: ReportOptions) -> Federation:
 def _options(path: Path) -> dict[str, Any]:
     """FederationOptions as JSON values, from either kind of file."""
     from pocketquery.server.federation.rounds.options import OPTIONS, FederationOptions
-    from pocketquery.server.private.report.federation import read_json
+    from pocketquery_privacy.federation import read_json
 
     if path.suffix == ".toml":
         try:

@@ -35,7 +35,6 @@ from pocketquery.client.private.replies import (
     Share,
     Shares,
 )
-from pocketquery.sdk.errors import MissingExtraError
 from pocketquery.sdk.validation import check, number
 
 __all__ = ["bytes_down", "bytes_up", "overrun_risk", "unrecoverable_risk"]
@@ -90,9 +89,6 @@ def bytes_up(group: int, neighbours: int, threshold: int, encoding: Encoding) ->
 def overrun_risk(group: int, neighbours: int, threshold: int, share: float) -> float:
     """The probability, at most, that some device has more colluding neighbours than the threshold
     withstands, where ``share`` of the group collude.
-
-    Raises:
-        MissingExtraError: scipy is not installed.
     """
     return _tail(group, neighbours, 2 * threshold - neighbours - 1, share)
 
@@ -100,19 +96,14 @@ def overrun_risk(group: int, neighbours: int, threshold: int, share: float) -> f
 def unrecoverable_risk(group: int, neighbours: int, threshold: int, share: float) -> float:
     """The probability, at most, that some device's secret cannot be restored and the group is
     skipped, where ``share`` of the group vanish between dealing and unmasking.
-
-    Raises:
-        MissingExtraError: scipy is not installed.
     """
     return _tail(group, neighbours, neighbours - threshold, share)
 
 
 def _tail(group: int, neighbours: int, above: int, share: float) -> float:
     check("share", share, number(0, 1))
-    try:
-        from scipy.stats import hypergeom
-    except ImportError as error:
-        raise MissingExtraError.of("scipy", "privacy") from error
+    from scipy.stats import hypergeom  # slow to import
+
     law: Any = hypergeom(group - 1, min(round(share * group), group - 1), neighbours)
     return min(1.0, group * float(law.sf(above)))
 

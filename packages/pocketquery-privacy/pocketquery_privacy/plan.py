@@ -24,13 +24,13 @@ from pocketquery.server.private.accounting import (
     multiplier_for,
     participations_needed,
 )
-from pocketquery.server.private.round_costs import (
+from pocketquery_privacy.round_costs import (
     bytes_down,
     bytes_up,
     overrun_risk,
     unrecoverable_risk,
 )
-from pocketquery.server.private.utility import (
+from pocketquery_privacy.utility import (
     ADAPTERS,
     expected_loss,
     is_advised,

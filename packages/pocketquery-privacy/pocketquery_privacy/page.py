@@ -11,14 +11,17 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from pocketquery.sdk.errors import InvalidInputError, MissingExtraError
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.files import check_file_replaceable, write_atomic
 from pocketquery.server.pages.page import page, settings_table
 from pocketquery.server.private.accounting import ADVERSARIES, Adversary
 from pocketquery.server.private.budget import Spent, refusal, spent, total
-from pocketquery.server.private.report import EXPERIMENTAL
-from pocketquery.server.private.report.attacks import attack_tables
-from pocketquery.server.private.report.federation import Federation
+from pocketquery_privacy import EXPERIMENTAL
+from pocketquery_privacy.attacks import attack_tables
+from pocketquery_privacy.federation import Federation
 
 __all__ = ["privacy_page", "write_page"]
 
@@ -47,16 +50,10 @@ def privacy_page(federation: Federation) -> str:
     """The page as HTML.
 
     Raises:
-        MissingExtraError: Jinja2 is not installed; or dp-accounting, where there is noise.
+        MissingExtraError: dp-accounting is not installed, and there is noise.
     """
-    try:
-        from jinja2 import Environment, PackageLoader, StrictUndefined
-        from markupsafe import Markup
-    except ImportError as error:
-        raise MissingExtraError.of("Jinja2", "privacy") from error
-
     templates = Environment(
-        loader=PackageLoader("pocketquery.server.private.report", ""),
+        loader=PackageLoader("pocketquery_privacy", ""),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -1,4 +1,4 @@
-"""The privacy officer's page: what private rounds promise, what they cost, what attacks find."""
+"""What private rounds cost and carry: a plan before they run, an officer's page of what ran."""
 
 __all__ = ["EXPERIMENTAL"]
 
