@@ -13,8 +13,8 @@ from pocketquery.sdk.index.documents import Document
 from pocketquery.sdk.index.updates import FileState, IndexSource
 from pocketquery.sdk.indexing.building import FileChanges
 from pocketquery.sdk.indexing.document_encoder import DocumentEncoder
-from pocketquery.sdk.text_folders.decoding import UnreadError
 from pocketquery.sdk.text_folders.listing import Skipped, TextFile, list_files
+from pocketquery.sdk.text_folders.outline import UnreadError
 from pocketquery.sdk.text_folders.text_folder import read_file
 
 __all__ = ["FolderReader", "OnSkipped", "count_changes"]
