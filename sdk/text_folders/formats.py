@@ -18,6 +18,8 @@ def read_outline(data: bytes, suffix: str) -> Outline:
     Raises:
         UnreadError: it cannot be read as text.
     """
+    if suffix in (".pdf", ".docx", ".pptx", ".odt", ".epub", ".eml"):
+        return _of_bytes(data, suffix)
     text = decode(data).replace("\r\n", "\n").replace("\r", "\n")
     if suffix in (".md", ".markdown", ".mdx"):
         from pocketquery.sdk.text_folders.markdown import read_markdown
@@ -27,6 +29,30 @@ def read_outline(data: bytes, suffix: str) -> Outline:
         from pocketquery.sdk.text_folders.html_text import read_html
 
         return read_html(text)
+    if suffix in (".ipynb", ".csv", ".tsv"):
+        from pocketquery.sdk.text_folders.records import read_notebook, read_table
+
+        return read_notebook(text) if suffix == ".ipynb" else read_table(text)
     from pocketquery.sdk.text_folders.restructured import read_plain_text, read_restructured
 
     return read_restructured(text) if suffix == ".rst" else read_plain_text(text)
+
+
+def _of_bytes(data: bytes, suffix: str) -> Outline:
+    if suffix == ".pdf":
+        from pocketquery.sdk.text_folders.pdf import read_pdf
+
+        return read_pdf(data)
+    if suffix == ".eml":
+        from pocketquery.sdk.text_folders.records import read_mail
+
+        return read_mail(data)
+    from pocketquery.sdk.text_folders import zipped
+
+    readers = {
+        ".docx": zipped.read_docx,
+        ".pptx": zipped.read_pptx,
+        ".odt": zipped.read_odt,
+        ".epub": zipped.read_epub,
+    }
+    return readers[suffix](data)

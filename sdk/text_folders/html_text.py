@@ -27,10 +27,11 @@ _VOID = frozenset("area base br col embed hr img input link meta source track wb
 class _Text(HTMLParser):
     """Collects title, headings and the text of blocks."""
 
-    def __init__(self, outline: Outline) -> None:
+    def __init__(self, outline: Outline, has_lines: bool) -> None:
         super().__init__(convert_charrefs=True)
         self.title = ""
         self.outline = outline
+        self._has_lines = has_lines
         self._words: list[str] = []
         self._line = 0
         self._skipped = list[str]()  # elements that are open, the first of which is not read
@@ -74,7 +75,7 @@ class _Text(HTMLParser):
             self._in_main = False
         elif tag in _HEADINGS:
             heading = " ".join("".join(self._words).split())
-            self.outline.head(int(tag[1]), heading, self.getpos()[0], self._anchor)
+            self.outline.head(int(tag[1]), heading, self._number(), self._anchor)
             self._words.clear()
             self._anchor = ""
         elif tag in _BLOCKS:
@@ -86,7 +87,7 @@ class _Text(HTMLParser):
             self.title = " ".join((self.title + data).split())
         elif not self._skipped:
             if not self._words:
-                self._line = self.getpos()[0]
+                self._line = self._number()
             self._words.append(data)
 
     def parse_html_declaration(self, i: int) -> int:
@@ -95,6 +96,9 @@ class _Text(HTMLParser):
             return self.parse_bogus_comment(i)
         return super().parse_html_declaration(i)
 
+    def _number(self) -> int:
+        return self.getpos()[0] if self._has_lines else 0
+
     def end(self) -> None:
         """Whatever was collected is a paragraph."""
         text = "".join(self._words)
@@ -102,7 +106,11 @@ class _Text(HTMLParser):
             self._anchor = ""
         if self._in_pre:
             lines = text.split("\n")
-            numbered = [Line(line, self._line + n) for n, line in enumerate(lines) if line.strip()]
+            numbered = [
+                Line(line, self._line and self._line + n)
+                for n, line in enumerate(lines)
+                if line.strip()
+            ]
             self.outline.add(numbered, "\n")
         else:
             self.outline.add([Line(" ".join(text.split()), self._line)])
@@ -124,14 +132,15 @@ def _is_skipped(tag: str, values: dict[str, str], in_main: bool) -> bool:
     )
 
 
-def read_html(text: str, outline: Outline | None = None) -> Outline:
+def read_html(text: str, outline: Outline | None = None, *, has_lines: bool = True) -> Outline:
     """The sections and paragraphs of a page, without its navigation.
 
     Args:
         text: of the page.
         outline: to continue, with another page of a book.
+        has_lines: whether lines of the text are the file's.
     """
-    parser = _Text(outline or Outline())
+    parser = _Text(outline or Outline(), has_lines)
     parser.feed(text)
     parser.close()
     parser.end()

@@ -24,7 +24,7 @@ __all__ = ["SUFFIXES", "Listing", "Skipped", "TextFile", "list_files", "skipped_
 _FORMATS = ".pdf .docx .pptx .odt .epub .ipynb .eml .csv .tsv"
 SUFFIXES = (
     *".txt .text .md .markdown .mdx .rst .html .htm .xhtml".split(),
-    *_FORMATS.split()[:0],
+    *_FORMATS.split(),
     "",
 )
 """Of the files that are read; without one it must look like text."""

@@ -105,22 +105,26 @@ _LONGEST_MARKUP = 20_000  # characters of a paragraph
 _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
 
 
-def read_markdown(text: str, *, is_mdx: bool = False, outline: Outline | None = None) -> Outline:
+def read_markdown(
+    text: str, *, is_mdx: bool = False, outline: Outline | None = None, has_lines: bool = True
+) -> Outline:
     """The sections and paragraphs of a Markdown file.
 
     Args:
         text: of the file, with ``\\n`` at the ends of lines.
         is_mdx: leave out imports, exports and tags of components.
         outline: to continue, with the text of another cell of a notebook.
+        has_lines: whether lines of the text are the file's.
     """
     outline = outline or Outline(github_anchor)
-    outline.fields, start = front_matter(text) if not outline.paragraphs else ({}, 0)
+    fields, start = front_matter(text) if not outline.paragraphs else ({}, 0)
+    outline.fields = {**outline.fields, **fields}
     if not outline.title and isinstance(title := outline.fields.get("title"), (str, int, float)):
         outline.title = plain_inline(str(title))
     reader = _Reader(outline, is_mdx)
     first = text.count("\n", 0, start) + 1
     for number, line in enumerate(text[start:].split("\n"), first):
-        reader.read(line, number)
+        reader.read(line, number if has_lines else 0)
     reader.end_paragraph()
     return outline
 

@@ -118,9 +118,7 @@ def read_file(
         title, headings = outline.title_above(section, name)
         whole_title, rest = fitting_title(_title_parts(title, headings), tokens, most)
         texts = [Paragraph(section, rest, (), page)] if rest else []
-        place = "/".join(
-            [*([section.key] if section else []), *([f"page-{page}"] if page is not None else [])]
-        )
+        place = section.key if section else f"page-{page}" if page else ""
         for passage in cut_passages([*texts, *group], whole_title, tokens, most):
             parts[place] += 1
             known = {
