@@ -18,7 +18,9 @@ _SKIPPED = frozenset("script style template noscript svg math nav dialog".split(
 _AROUND = frozenset(("header", "footer", "aside"))  # of a page; those of an article are read
 _MAIN = frozenset(("main", "article"))
 _UNCLOSED = frozenset("p li dt dd tr td th option".split())
-_SKIPPED_CLASSES = frozenset("footer sidebar sphinxsidebar related breadcrumbs navbar toc".split())
+_SKIPPED_CLASSES = frozenset(  # and ids
+    "breadcrumb breadcrumbs footer menu nav navbar navigation related sidebar sphinxsidebar toc".split()
+)
 _SKIPPED_ROLES = frozenset("navigation search banner contentinfo complementary dialog".split())
 _PERMALINKS = frozenset("headerlink anchor anchor-link anchorjs-link header-anchor".split())
 _VOID = frozenset("area base br col embed hr img input link meta source track wbr".split())
@@ -120,7 +122,7 @@ class _Text(HTMLParser):
 def _is_skipped(tag: str, values: dict[str, str], in_main: bool) -> bool:
     if tag in _UNCLOSED:  # its end may be missing, and what follows would be lost
         return False
-    classes = set(values.get("class", "").lower().split())
+    classes = {*values.get("class", "").lower().split(), values.get("id", "").lower()}
     return (
         tag in _SKIPPED
         or (tag in _AROUND and not in_main)
@@ -128,7 +130,7 @@ def _is_skipped(tag: str, values: dict[str, str], in_main: bool) -> bool:
         or "hidden" in values
         or values.get("aria-hidden") == "true"
         or (tag == "a" and bool(classes & _PERMALINKS))
-        or (tag == "div" and bool(classes & _SKIPPED_CLASSES))
+        or (tag in ("div", "ul") and bool(classes & _SKIPPED_CLASSES))
     )
 
 
