@@ -19,7 +19,8 @@ _AROUND = frozenset(("header", "footer", "aside"))  # of a page; those of an art
 _MAIN = frozenset(("main", "article"))
 _UNCLOSED = frozenset("p li dt dd tr td th option".split())
 _SKIPPED_CLASSES = frozenset(  # and ids
-    "breadcrumb breadcrumbs footer menu nav navbar navigation related sidebar sphinxsidebar toc".split()
+    "breadcrumb breadcrumbs footer menu nav navbar navigation related sidebar sphinxsidebar "
+    "toc".split()
 )
 _SKIPPED_ROLES = frozenset("navigation search banner contentinfo complementary dialog".split())
 _PERMALINKS = frozenset("headerlink anchor anchor-link anchorjs-link header-anchor".split())

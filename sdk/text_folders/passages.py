@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import NamedTuple, TypeAlias
 
 from pocketquery.sdk.text_folders.outline import Paragraph
@@ -18,7 +18,9 @@ __all__ = ["Passage", "Tokens", "cut_passages", "estimated_tokens", "fitting_tit
 Tokens: TypeAlias = Callable[[list[str]], Sequence[int]]
 """Counts the tokens of each text, special ones included."""
 
-_SENTENCE = re.compile(r".+?(?:[.!?…।؟][\"'”’»)\]]*\s+|[。！？｡][」』）”’]*\s*|\n+|$)", re.DOTALL)
+_SENTENCE = re.compile(
+    r"(?:\d{1,3}\.\s+)?.+?(?:[.!?…।؟][\"'”’»)\]]*\s+|[。！？｡][」』）”’]*\s*|\n+|$)", re.DOTALL
+)
 _WORD = re.compile(r"\S+\s*")
 _TOKEN = re.compile(r"[A-Za-z]{1,6}|\d{1,3}|[^\W\d_a-zA-Z]{1,2}|[^\w\s]|_")
 _LONGEST_WORD = 200  # characters; a longer one is cut before its tokens are counted
@@ -89,7 +91,7 @@ def cut_passages(
     room = max(most - used, 1)
     counted = _counted(pieces, tokens, overhead)
     whole = [part for piece in counted for part in _parts(piece, tokens, overhead, room)]
-    waiting = list(_packed(whole, room))[::-1]
+    waiting = _balanced(list(_packed(whole, room)), room)[::-1]
     while waiting:  # the sum of the parts is nearly the whole's cost, not always
         pack = waiting.pop()
         text = _text(pack)
@@ -144,6 +146,21 @@ def _packed(pieces: Sequence[_Piece], room: int) -> Iterator[list[_Piece]]:
             cost += piece.cost
     if pack:
         yield pack
+
+
+def _balanced(packs: list[list[_Piece]], room: int) -> list[list[_Piece]]:
+    """The same where the last words of a paragraph do not stand alone."""
+    for before, after in pairwise(packs):
+        cost = sum(piece.cost for piece in after)
+        while (
+            len(before) > 1
+            and before[-1].paragraph is after[-1].paragraph
+            and cost < room // 4
+            and cost + before[-1].cost <= room * 3 // 4
+        ):
+            cost += before[-1].cost
+            after.insert(0, before.pop())
+    return packs
 
 
 def _text(pack: Sequence[_Piece]) -> str:
