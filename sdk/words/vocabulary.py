@@ -152,7 +152,7 @@ def _completions(prefix: str, vocabulary: Vocabulary) -> list[str]:
     if begun:
         return begun
     shorter = (prefix[:length] for length in range(len(prefix) - 1, max(len(prefix) - 4, 2), -1))
-    return [next((term for term in shorter if term in vocabulary), prefix)]
+    return [term for term in shorter if term in vocabulary][:1]
 
 
 def _most_frequent(vocabulary: Vocabulary, terms: list[str]) -> list[str]:

@@ -27,7 +27,7 @@ export async function analyzed(
   signal?: AbortSignal,
 ): Promise<Added> {
   const { terms, length } = await analyzer.occurrences(content(document), signal);
-  return { document, terms, length, vector: isPlaced(terms) ? vector : withoutVector(vector.length) };
+  return { document, terms, length, vector: isPlaced(terms, length) ? vector : withoutVector(vector.length) };
 }
 
 /**
@@ -35,10 +35,8 @@ export async function analyzed(
  * or digit. An encoder gives all of them about one vector, which is nearer to most short queries than the
  * documents that answer them.
  */
-function isPlaced(terms: ReadonlyMap<string, number>): boolean {
-  let bytes = 0;
-  for (const [term, count] of terms) bytes += count * (term > "\x7f" ? LEAST_BYTES : term.length);
-  return bytes >= LEAST_BYTES;
+function isPlaced(terms: ReadonlyMap<string, number>, length: number): boolean {
+  return length >= LEAST_BYTES || [...terms.keys()].some((term) => term.length >= LEAST_BYTES || term > "\x7f");
 }
 
 /** Added documents; rows in the order in which they were added. */
@@ -70,6 +68,11 @@ export class AddedDocuments implements Part {
     const entry = this.entries[row]!;
     if (entry.document) this.rows.delete(entry.document.id);
     this.entries[row] = { ...entry, document: null };
+  }
+
+  /** Every term once, and how many documents have it. */
+  *frequencies(): Generator<[term: string, documents: number]> {
+    for (const [term, { rows }] of this.terms) yield [term, rows.length];
   }
 
   postings(term: string): Postings {

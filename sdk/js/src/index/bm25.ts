@@ -27,13 +27,15 @@ export interface Lexical {
 
 /**
  * BM25 of every row for a query.
- * @param terms the weight of each term of the query: how often it is there
+ * @param terms the weight of each term of the query, and of what stands for one
+ * @param asked those of them that `most` and `present` are of
  * @param norms float32 (n,), see {@link lengthNorms}
  * @param gone 1 where a row was compacted away; undefined for none
  */
 export function bm25(
   parts: readonly Part[],
   terms: ReadonlyMap<string, number>,
+  asked: ReadonlyMap<string, number>,
   norms: Float32Array,
   gone?: Uint8Array,
 ): Lexical {
@@ -46,8 +48,10 @@ export function bm25(
     const df = frequency(parts, found, gone);
     const idf = Math.log1p((count - df + 0.5) / (df + 0.5));
     const highest = weight * idf * (K1 + 1);
-    most += highest;
-    if (df > 0) present += highest;
+    if (asked.has(term)) {
+      most += highest;
+      if (df > 0) present += highest;
+    }
     const factor = Math.fround(highest);
     let first = 0;
     for (const [i, { rows, counts }] of found.entries()) {
@@ -65,7 +69,7 @@ export function bm25(
 }
 
 /** How many rows have a term. */
-function frequency(parts: readonly Part[], found: readonly Postings[], gone?: Uint8Array): number {
+export function frequency(parts: readonly Part[], found: readonly Postings[], gone?: Uint8Array): number {
   let [sum, first] = [0, 0];
   for (const [i, { rows }] of found.entries()) {
     sum += gone ? rows.reduce((kept, row) => kept + (gone[first + row] ? 0 : 1), 0) : rows.length;

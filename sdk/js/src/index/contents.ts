@@ -1,16 +1,22 @@
 /** One state of an index: publisher's and added documents as one, searched together. */
 import { type Added, AddedDocuments } from "./added.js";
 import { breathe } from "../platform/cancelling.js";
+import { byCodePoint } from "../python_text.js";
+import { decodeUtf8 } from "../utf8.js";
 import type { Analyzer } from "../words/analyzer.js";
+import { matches, type Query } from "../words/query.js";
+import { COMPOUNDING, expand, Vocabulary } from "../words/vocabulary.js";
 import type { BaseDocuments } from "./deltas/base.js";
 import { best, candidates, ranked } from "./vectors/best.js";
-import { bm25, lengthNorms } from "./bm25.js";
-import type { Document } from "./document.js";
+import { bm25, frequency, lengthNorms } from "./bm25.js";
+import { content, type Document } from "./document.js";
 import type { Condition } from "./filters.js";
 import { Fusion } from "./fusion.js";
 import type { Part } from "./part.js";
 import type { CheckedQuery } from "./query.js";
-import { Query, rowBytes, Vectors } from "./vectors/vectors.js";
+import { QueryVector, rowBytes, Vectors } from "./vectors/vectors.js";
+
+const PHRASE_SAMPLE_ROWS = 256; // rows whose texts are read at first
 
 /** Rows, best first, with their scores; the parts of these are null where the search had no use for them. */
 export interface Ranking {
@@ -35,6 +41,7 @@ export class Contents {
   private compactedAt = 0;
   private norms: Float32Array | undefined;
   private mean: Float64Array | undefined;
+  private vocabulary: Vocabulary | undefined;
 
   /**
    * @param rows the publisher's vectors, uint8 (n, d + 4)
@@ -99,7 +106,7 @@ export class Contents {
     }
     this.alive[rows - 1] = added.document ? 1 : 0;
     this.deleted += added.document ? 0 : 1;
-    this.norms = this.mean = undefined;
+    this.norms = this.mean = this.vocabulary = undefined;
   }
 
   /** Delete the document `id`; whether there was one. */
@@ -117,7 +124,7 @@ export class Contents {
   forgetDeleted(): void {
     this.gone = this.alive.slice(0, this.stored.count).map((alive) => 1 - alive);
     this.compactedAt = this.hidden.length;
-    this.norms = this.mean = undefined;
+    this.norms = this.mean = this.vocabulary = undefined;
   }
 
   /** The publisher's documents alone, none of them deleted here. */
@@ -159,20 +166,38 @@ export class Contents {
   }
 
   /** The best documents for a query, best first, of those that are 1 in `allowed`, by default the living. */
-  rank(query: CheckedQuery, allowed: Uint8Array | undefined = this.deleted ? this.alive : undefined): Ranking {
-    const most = query.k + query.offset;
-    if (query.mode === "dense") {
-      const { rows, scores } = this.vectors.search(query.vector, most, allowed);
-      return cut({ rows, scores, cosines: scores, bm25: null }, query);
+  async rank(query: CheckedQuery, allowed: Uint8Array | undefined = this.deleted ? this.alive : undefined): Promise<Ranking> {
+    const { asked, offset, k } = query;
+    const most = k + offset;
+    const having = asked ? this.demanded(asked, allowed) : allowed;
+    if (!asked?.phrases.length && !asked?.excludedPhrases.length) return cut(this.ranked(query, most, having), query);
+    // Whether words follow one another stands in the texts alone: those of the best are read.
+    const known = new Map<number, boolean>();
+    for (let tried = Math.max(PHRASE_SAMPLE_ROWS, most); ; tried *= 4) {
+      const ranking = this.ranked(query, tried, having);
+      const places: number[] = [];
+      for (const [place, row] of ranking.rows.entries()) {
+        if (!known.has(row)) known.set(row, matches(asked, await this.analyzer.sequence(content(this.document(row)))));
+        if (known.get(row) && places.push(place) === most) break;
+      }
+      if (places.length < most && ranking.rows.length === tried) continue;
+      return cut(at(ranking, places), query);
     }
-    const lexical = bm25(this.parts, query.terms, (this.norms ??= this.lengthNorms()), this.gone);
+  }
+
+  private ranked({ mode, asked, vector }: CheckedQuery, most: number, allowed: Uint8Array | undefined): Ranking {
+    if (mode === "dense" || !asked) {
+      const { rows, scores } = this.vectors.search(vector, most, allowed);
+      return { rows, scores, cosines: scores, bm25: null };
+    }
+    const lexical = bm25(this.parts, this.weights(asked), asked.terms, (this.norms ??= this.lengthNorms()), this.gone);
     const pick = (rows: Uint32Array): Float32Array => Float32Array.from(rows, (row) => lexical.scores[row]!);
-    if (query.mode === "lexical") {
+    if (mode === "lexical") {
       const found = best(lexical.scores, most, allowed, 0);
       const { rows, scores } = ranked(found, pick(found), most);
-      return cut({ rows, scores, cosines: null, bm25: pick(rows) }, query);
+      return { rows, scores, cosines: null, bm25: pick(rows) };
     }
-    const meant = new Query(query.vector);
+    const meant = new QueryVector(vector);
     const fusion = new Fusion(meant.cosine((this.mean ??= this.vectors.mean(this.gone))), lexical);
     const fused = (cosine: number, row: number): number =>
       fusion.score(cosine, lexical.scores[row]!, this.vectors.isPlaced(row));
@@ -180,7 +205,60 @@ export class Contents {
     const exact = this.vectors.cosines(meant, found).map((cosine, i) => fused(cosine, found[i]!));
     const { rows, scores } = ranked(found, exact, most);
     const cosines = this.vectors.cosines(meant, rows).map((cosine, i) => (this.vectors.isPlaced(rows[i]!) ? cosine : NaN));
-    return cut({ rows, scores, cosines, bm25: pick(rows) }, query);
+    return { rows, scores, cosines, bm25: pick(rows) };
+  }
+
+  /** The weights of a query's terms, and of those of the index that stand for them. */
+  private weights(asked: Query): ReadonlyMap<string, number> {
+    const { language } = this.analyzer;
+    const isThere = (word: string): boolean => this.frequency(word) > 0;
+    // Without reading the whole vocabulary.
+    if (!asked.prefix && !COMPOUNDING.includes(language) && [...asked.words].every(isThere)) return asked.terms;
+    return expand(asked, (this.vocabulary ??= this.allTerms()), language);
+  }
+
+  private frequency(term: string): number {
+    return frequency(this.parts, this.parts.map((part) => part.postings(term)), this.gone);
+  }
+
+  private allTerms(): Vocabulary {
+    const frequencies = new Map<string, number>();
+    for (const { term, rows } of this.stored.postingsByTerm()) {
+      const count = this.gone ? rows.filter((row) => !this.gone![row]).length : rows.length;
+      if (count) frequencies.set(decodeUtf8(term), count);
+    }
+    for (const [term, count] of this.added.frequencies()) frequencies.set(term, (frequencies.get(term) ?? 0) + count);
+    return new Vocabulary([...frequencies.keys()].sort(byCodePoint), (term) => frequencies.get(term) ?? 0);
+  }
+
+  /** Of `allowed` (undefined: of all) the rows that may have what a query demands, by their terms. */
+  private demanded({ required, phrases, excluded }: Query, allowed: Uint8Array | undefined): Uint8Array | undefined {
+    const wanted = new Set([...required, ...phrases.flat()]);
+    const unwanted = excluded.filter(({ size }) => size);
+    if (!wanted.size && !unwanted.length) return allowed;
+    const made = allowed?.slice(0, this.vectors.length) ?? new Uint8Array(this.vectors.length).fill(1);
+    if (wanted.size) {
+      const having = this.having(wanted);
+      for (let row = 0; row < made.length; row++) made[row]! &= having[row]!;
+    }
+    for (const terms of unwanted) {
+      const having = this.having(terms);
+      for (let row = 0; row < made.length; row++) if (having[row]) made[row] = 0;
+    }
+    return made;
+  }
+
+  /** 1 for the rows that have all of these terms. */
+  private having(terms: ReadonlySet<string>): Uint8Array {
+    const counts = new Uint32Array(this.vectors.length);
+    for (const term of terms) {
+      let first = 0;
+      for (const part of this.parts) {
+        for (const row of part.postings(term).rows) counts[first + row]!++;
+        first += part.count;
+      }
+    }
+    return Uint8Array.from(counts, (count) => (count === terms.size ? 1 : 0));
   }
 
   /** Which rows meet the condition; deleted documents meet none. */
@@ -207,12 +285,17 @@ export class Contents {
 }
 
 /** Without those before the offset, and those below the least score. */
-function cut({ rows, scores, cosines, bm25 }: Ranking, { offset, minScore }: CheckedQuery): Ranking {
-  const stop = scores.filter((score) => score >= minScore).length;
+function cut(ranking: Ranking, { offset, minScore }: CheckedQuery): Ranking {
+  const places = Array.from(ranking.scores.keys()).filter((place) => place >= offset && ranking.scores[place]! >= minScore);
+  return at(ranking, places);
+}
+
+/** Those at `places` of a ranking. */
+function at({ rows, scores, cosines, bm25 }: Ranking, places: readonly number[]): Ranking {
   return {
-    rows: rows.slice(offset, stop),
-    scores: scores.slice(offset, stop),
-    cosines: cosines && cosines.slice(offset, stop),
-    bm25: bm25 && bm25.slice(offset, stop),
+    rows: Uint32Array.from(places, (place) => rows[place]!),
+    scores: Float64Array.from(places, (place) => scores[place]!),
+    cosines: cosines && Float64Array.from(places, (place) => cosines[place]!),
+    bm25: bm25 && Float32Array.from(places, (place) => bm25[place]!),
   };
 }

@@ -247,7 +247,7 @@ export class Index {
     await this.refresh();
     const condition = filter === undefined || filter === null ? undefined : compileFilter(filter);
     const request = await checkQuery(query, options, this.dimension, this.encoder, this.contents.analyzer);
-    const { rows, scores, cosines, bm25 } = this.contents.rank(request, condition && this.contents.matching(condition));
+    const { rows, scores, cosines, bm25 } = await this.contents.rank(request, condition && this.contents.matching(condition));
     return Array.from(rows, (row, i) => {
       const { id, text, metadata } = this.contents.document(row);
       const cosine = cosines?.[i] ?? NaN;
@@ -296,7 +296,7 @@ export class Index {
       },
       ranked: async (text, vector, k) => {
         const request = await checkQuery(text, { mode: "hybrid", vector, k }, dimension, undefined, contents.analyzer);
-        const { rows, scores } = contents.rank(request, alive);
+        const { rows, scores } = await contents.rank(request, alive);
         return { rows: Array.from(rows, (row) => places.get(row)!), scores: Array.from(scores) };
       },
     };

@@ -1,8 +1,9 @@
 /** What may be searched for, checked before the index is touched. Python's `query.py`. */
 import { InvalidInputError } from "../errors.js";
-import { isBlank, repr, show } from "../python_text.js";
+import { isBlank, repr, shortened, show } from "../python_text.js";
 import { checkCount, checkText, type Names } from "../texts.js";
 import type { Analyzer } from "../words/analyzer.js";
+import type { Query } from "../words/query.js";
 import type { Filter } from "./filters.js";
 import { unitVector, type VectorLike } from "./vectors/vectors.js";
 
@@ -48,6 +49,8 @@ export interface SearchOptions {
    * Absent or null: any.
    */
   readonly minScore?: number | null;
+  /** The last word is still being typed, and stands for all that begin with it. */
+  readonly prefix?: boolean;
   /** How many of the best to pass over; 0 by default. Pages fit together: the first hits do not depend on `k`. */
   readonly offset?: number;
 }
@@ -58,14 +61,15 @@ export const SEARCH_OPTIONS: Names<SearchOptions> = {
   filter: true,
   vector: true,
   minScore: true,
+  prefix: true,
   offset: true,
 };
 
 /** A query with what its mode needs. */
 export interface CheckedQuery {
   readonly mode: Mode;
-  /** The weight of each term; empty for a search by meaning. */
-  readonly terms: ReadonlyMap<string, number>;
+  /** The terms of its text, and what a document must have; null where only a vector was given. */
+  readonly asked: Query | null;
   /** Float32 (dimension,) of length 1; empty for a lexical search. */
   readonly vector: Float32Array;
   readonly k: number;
@@ -107,20 +111,25 @@ export async function checkQuery(
   if (minScore !== undefined && minScore !== null && !Number.isFinite(minScore)) {
     throw new InvalidInputError(`minScore is ${show(minScore)}, expected a number`);
   }
-  const terms = mode === "dense" ? new Map<string, number>() : (await analyzer.query(text)).terms;
-  const asked = { mode, terms, k, offset, minScore: minScore ?? -Infinity };
-  if (mode === "lexical" && text) return { ...asked, vector: new Float32Array(0) };
+  const asked = text ? await analyzer.query(text, options.prefix) : null;
+  const checked = { mode, asked, k, offset, minScore: minScore ?? -Infinity };
+  if (mode === "lexical" && text) return { ...checked, vector: new Float32Array(0) };
   if (mode !== "dense" && !text) {
     throw new InvalidInputError(`${mode} search needs the query's text, found a vector only`);
   }
-  if (text && vector === undefined) {
+  if (asked && vector === undefined) {
+    if (!asked.plain) {
+      throw new InvalidInputError(
+        `the query ${repr(shortened(text))} only says what must not be there; expected a word to look for`,
+      );
+    }
     if (!encoder) {
       throw new InvalidInputError(
         "a search by meaning for a text needs an encoder: openIndex(source, { encoder: await " +
           'load(bundle) }). Without one, pass a vector or use mode "lexical"',
       );
     }
-    vector = await encoder.encodeQuery(text);
+    vector = await encoder.encodeQuery(asked.plain);
   }
-  return { ...asked, vector: unitVector(vector, dimension, "the query's vector") };
+  return { ...checked, vector: unitVector(vector, dimension, "the query's vector") };
 }

@@ -9,7 +9,8 @@
 import { byCodePoint, characterCount } from "../python_text.js";
 import type { Query } from "./query.js";
 
-const COMPOUNDING = ["german", "dutch", "swedish", "danish", "norwegian", "finnish", "estonian", "hungarian"];
+/** Languages that write compounds as one word. */
+export const COMPOUNDING = ["german", "dutch", "swedish", "danish", "norwegian", "finnish", "estonian", "hungarian"];
 const NEAREST = 3; // words that stand for one that is not there
 const DISCOUNT = 0.5; // of the weight, for each letter that differs
 const COMPLETIONS = 20;
@@ -142,7 +143,7 @@ function completionsOf(prefix: string, vocabulary: Vocabulary): string[] {
     const shorter = letters.slice(0, length).join("");
     if (vocabulary.has(shorter)) return [shorter];
   }
-  return [prefix];
+  return [];
 }
 
 /** Compounds that begin or end with `term`, the shortest first, and its own parts. */

@@ -125,7 +125,7 @@ export function withoutVector(bytes: number): Uint8Array {
 }
 
 /** A query's vector, as rows are scored by it. */
-export class Query {
+export class QueryVector {
   /** Whole numbers from -2**23 to 2**23; times `fineStep` the vector. */
   readonly fine: Float64Array;
   readonly fineStep: number;
@@ -205,7 +205,7 @@ export class Vectors {
    * @param allowed 1 where a row may be found, if it has a vector; undefined for all
    */
   search(query: Float32Array, k: number, allowed?: Uint8Array): Ranking {
-    const meant = new Query(query);
+    const meant = new QueryVector(query);
     const scores = this.scores(meant).map((score, row) => (this.isPlaced(row) ? score : -Infinity));
     const rows = candidates(scores, k, meant.slack, allowed);
     return ranked(rows, this.cosines(meant, rows), k);
@@ -217,7 +217,7 @@ export class Vectors {
   }
 
   /** The cosines of `rows`, float64 (m,), 0 where a row has no vector: exact, as their sums are of whole numbers. */
-  cosines({ fine, fineStep }: Query, rows: Uint32Array): Float64Array {
+  cosines({ fine, fineStep }: QueryVector, rows: Uint32Array): Float64Array {
     const codes = this.matrix.rows;
     const stride = rowBytes(this.dimension);
     return Float64Array.from(rows, (row) => {
@@ -264,7 +264,7 @@ export class Vectors {
   }
 
   /** Every row's cosine, true to half of the query's slack, float64 (n,); 0 where a row has no vector. */
-  scores({ coarse, step }: Query): Float64Array {
+  scores({ coarse, step }: QueryVector): Float64Array {
     const bias = ZERO * coarse.reduce((sum, code) => sum + code, 0);
     const products = this.matrix.products(coarse);
     const scores = new Float64Array(this.count);
