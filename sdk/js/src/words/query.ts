@@ -5,8 +5,8 @@
  * sign. `--flag`, `-5`, `e-mail`, `C++`, `a - b`, an inch's `5"` and a quotation mark without its pair are text.
  */
 import { isBlank, stripped } from "../python_text.js";
-import { HYPHENS, isDecimal } from "./characters.js";
-import { hasWord } from "./tokens.js";
+import { HYPHENS, isDecimal, normalize } from "./characters.js";
+import { hasWord, isAlpha } from "./tokens.js";
 
 const QUOTES = ['"\u201c\u201d\u201e\u201f\u301d\u301e\u301f\uff02', "\u00ab\u00bb", "\u2039\u203a"];
 const MUST = "+\uff0b";
@@ -110,5 +110,5 @@ function characterAt(text: string, at: number): string {
 }
 
 function isWordCharacter(character: string): boolean {
-  return character === "_" || hasWord(character);
+  return character === "_" || Array.from(normalize(character)).some((one) => isAlpha(one) || isDecimal(one));
 }

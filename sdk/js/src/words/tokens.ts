@@ -8,7 +8,7 @@
 import { fromEnd } from "../platform/lists.js";
 import { characterCount } from "../python_text.js";
 import { BEYOND_ASCII, lettersOf, normalize, UNSPACED } from "./characters.js";
-import { LETTERS, OTHERS } from "./word_tables.js";
+import { LETTERS, MARKS, OTHERS } from "./word_tables.js";
 
 const MOST_LETTERS = 128; // of a word or compound
 const BEYOND_UNITS = /[\ud800-\udbff]/;
@@ -185,5 +185,7 @@ function addMember(made: Cut, text: string, shape: string): void {
 
 /** Whether there are letters and nothing else. */
 export function isAlpha(text: string): boolean {
-  return text !== "" && Array.from(text).every((one) => /[A-Za-z]/.test(one) || /[hk]/.test(shapeOf(one)) || LETTERS.begins(one));
+  const isLetter = (one: string): boolean =>
+    /[A-Za-z]/.test(one) || (/[hk]/.test(shapeOf(one)) ? !MARKS.begins(one) : LETTERS.begins(one));
+  return text !== "" && Array.from(text).every(isLetter);
 }
