@@ -112,12 +112,14 @@ class Analyzer:
         """
         parsed = parse(text)
         weights: dict[str, float] = {}
-        words: set[str] = set()
+        words: dict[str, str] = {}
         for chunk in parsed.plain.split():
             terms = self._analyzed(chunk)
-            words.update(
-                term for term in terms.words if len(term) >= _LEAST_SOUGHT and term.isalpha()
-            )
+            plain = _PLAIN.fullmatch(chunk)
+            for word in [plain[1]] if plain else cut(chunk).words:
+                term = self._term(word)
+                if len(term) >= _LEAST_SOUGHT and term.isalpha():
+                    words.setdefault(term, bare(word.casefold()))
             own = 1.0
             if terms.compounds or terms.joins:
                 own = _WORDS_OF_A_COMPOUND if terms.compounds else _WORDS_OF_A_JOIN
@@ -131,7 +133,7 @@ class Analyzer:
         return Query(
             plain=parsed.plain,
             terms=weights,
-            words=frozenset(words),
+            words=words,
             required=frozenset[str]().union(*map(self._sharpest, parsed.required)),
             excluded=tuple(map(self._sharpest, parsed.excluded)),
             phrases=tuple(tuple(self.sequence(phrase)) for phrase in parsed.phrases),

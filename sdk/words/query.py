@@ -2,14 +2,15 @@
 
 An operator counts only where it cannot be part of a word: a sign follows a blank and a letter
 follows the sign. ``--flag``, ``-5``, ``e-mail``, ``C++``, ``a - b``, an inch's ``5"`` and a
-quotation mark without its pair are text.
+quotation mark without its pair are text. So is all of a query that has more than seven words beside
+its phrases: it is a sentence, whose signs are its own (``Privatpersonen und -organisationen``).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from pocketquery.sdk.words.characters import HYPHENS
@@ -17,6 +18,7 @@ from pocketquery.sdk.words.tokens import has_word
 
 __all__ = ["Parsed", "Query", "parse"]
 
+_MOST_WORDS = 7  # beside phrases, of a query with operators
 _QUOTES = ('"\u201c\u201d\u201e\u201f\u301d\u301e\u301f\uff02', "\u00ab\u00bb", "\u2039\u203a")
 _SIGN = f"[+\uff0b{re.escape(HYPHENS)}]"
 _PHRASE = "|".join(f"[{quotes}]([^{quotes}]+)[{quotes}](?!\\w)" for quotes in _QUOTES)
@@ -49,7 +51,8 @@ class Query:
     Attributes:
         plain: the text without operators and without what is excluded, for an encoder.
         terms: the weight of each term that scores.
-        words: those of them that are words of letters: where no document has one,
+        words: those of them that are words of letters, and each as it was typed, in lower case and
+            without accents: where no document has one,
             :func:`~pocketquery.sdk.words.vocabulary.expand` looks for the nearest.
         required: terms that a document must have, all of them.
         excluded: a document that has all terms of one of these is no hit.
@@ -60,7 +63,7 @@ class Query:
 
     plain: str
     terms: Mapping[str, float]
-    words: frozenset[str] = frozenset()
+    words: Mapping[str, str] = field(default_factory=dict)
     required: frozenset[str] = frozenset()
     excluded: tuple[frozenset[str], ...] = ()
     phrases: tuple[tuple[str, ...], ...] = ()
@@ -89,7 +92,7 @@ def _within(phrase: Sequence[str], words: Sequence[str]) -> bool:
 def parse(text: str) -> Parsed:
     """The parts of a query."""
     parsed = Parsed("", [], [], [], [])
-    pieces, done = [], 0
+    pieces, done, words = [], 0, 0
     for match in _PART.finditer(text):
         phrase = next(filter(None, match.group(*range(2, 2 + len(_QUOTES)))), "")
         body = phrase or match["word"] or ""
@@ -100,6 +103,10 @@ def parse(text: str) -> Parsed:
             (parsed.excluded_phrases if excludes else parsed.phrases).append(body)
         else:
             (parsed.excluded if excludes else parsed.required).append(body)
-        pieces += [text[done : match.start()], "" if excludes else body]
+        before = text[done : match.start()]
+        words += sum(map(has_word, before.split())) + (not phrase)
+        pieces += [before, "" if excludes else body]
         done = match.end()
+    if words + sum(map(has_word, text[done:].split())) > _MOST_WORDS:
+        return Parsed(text.strip(), [], [], [], [])
     return parsed._replace(plain="".join([*pieces, text[done:]]).strip())

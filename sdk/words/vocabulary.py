@@ -1,10 +1,10 @@
 """What an index's vocabulary adds to a query: words that are nearly the same, longer or compound.
 
 A word that no document has stands for the nearest ones: one letter left out, put in, replaced or
-swapped with its neighbour (Damerau), two of these in a word of eight letters and more. The last
-word, while it is being typed, stands for all that begin with it. And in languages that write
-compounds as one word, a word finds the compounds that begin or end with it, and a compound its
-parts.
+swapped with its neighbour (Damerau), two of these in a word of eight letters and more; else for the
+longest term that it begins with, since a mistyped ending hides the stem. The last word, while it is
+being typed, stands for all that begin with it. And in languages that write compounds as one word, a
+word finds the compounds that begin or end with it, and a compound its parts.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ _COMPOUND_WEIGHT = 0.25
 _LEAST_PART = 4  # letters of a compound's part
 _LEAST_REST = 3
 _TWO_EDITS = 8  # letters of a word in which two may differ
+_MOST_ENDING = 5  # letters that a stemmer may cut off
 _LINKS = ("", "s", "es", "n", "en", "er", "e")  # between the parts of a compound
 
 
@@ -134,12 +135,13 @@ def expand(query: Query, vocabulary: Vocabulary, language: str) -> Mapping[str, 
     if query.prefix:
         for term in _most_frequent(vocabulary, _completions(query.prefix, vocabulary)):
             add(term, _COMPLETION_WEIGHT)
-    for term in sorted(query.words):
+    for term, typed in sorted(query.words.items()):
         weight = query.terms[term]
         if term not in vocabulary:
-            edits = 2 if len(term) >= _TWO_EDITS else 1
-            for near, distance in vocabulary.nearest(term, edits)[:_NEAREST]:
-                add(near, weight * _DISCOUNT**distance)
+            near = vocabulary.nearest(term, 2 if len(term) >= _TWO_EDITS else 1)[:_NEAREST]
+            near = near or [(begun, 2) for begun in _begun(typed, vocabulary, _MOST_ENDING)]
+            for other, distance in near:
+                add(other, weight * _DISCOUNT**distance)
         if language in COMPOUNDING and len(term) >= _LEAST_PART:
             for other in _compounds(term, vocabulary):
                 add(other, weight * _COMPOUND_WEIGHT)
@@ -148,11 +150,16 @@ def expand(query: Query, vocabulary: Vocabulary, language: str) -> Mapping[str, 
 
 def _completions(prefix: str, vocabulary: Vocabulary) -> list[str]:
     """Terms that begin with ``prefix``; where there are none, the longest that it begins with."""
-    begun = vocabulary.beginning_with(prefix)
-    if begun:
-        return begun
-    shorter = (prefix[:length] for length in range(len(prefix) - 1, max(len(prefix) - 4, 2), -1))
-    return [term for term in shorter if term in vocabulary][:1]
+    return vocabulary.beginning_with(prefix) or _begun(prefix, vocabulary, _MOST_ENDING)
+
+
+def _begun(word: str, vocabulary: Vocabulary, most: int) -> list[str]:
+    """The longest term that ``word`` begins with and that lacks at most so many letters: its stem,
+    where the ending is not complete, or mistyped."""
+    for length in range(len(word) - 1, max(len(word) - most, _LEAST_REST) - 1, -1):
+        if word[:length] in vocabulary:
+            return [word[:length]]
+    return []
 
 
 def _most_frequent(vocabulary: Vocabulary, terms: list[str]) -> list[str]:
