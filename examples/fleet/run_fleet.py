@@ -38,8 +38,8 @@ from loopback import Loopback  # noqa: E402
 from processes import Processes  # noqa: E402
 from trial import add_arguments, make_trial, show  # noqa: E402
 
-from pocketquery.client.gateway.participation import RELEASE  # noqa: E402
 from pocketquery.server.federation.releases.registry import Registry  # noqa: E402
+from pocketquery_join.participation import RELEASE  # noqa: E402
 
 DEVICES = 3
 GATEWAYS = 3  # as many as devices: a round is dealt evenly to them, in no order
@@ -110,7 +110,7 @@ def start_device(
     start(
         processes,
         f"device-{number}",
-        ("pocketquery.client.gateway.join_command", "join"),
+        ("pocketquery_join.command", "join"),
         *options,
         "--json",
     )

@@ -104,6 +104,7 @@ def test_the_version_is_written_once_and_javascript_has_the_same(wheel: zipfile.
     [
         ("pocketquery-attestation", "attestation", {"app-attest", "play-integrity"}),
         ("pocketquery-gateway", "commands", {"gateway"}),
+        ("pocketquery-join", "commands", {"join"}),
         ("pocketquery-privacy", "commands", {"privacy"}),
         ("pocketquery-stores", "vector_stores", {"http", "https", "postgres", "postgresql"}),
     ],

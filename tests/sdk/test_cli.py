@@ -23,7 +23,8 @@ from pocketquery.sdk.bundle.manifest import Space
 from pocketquery.sdk.bundle.safetensors import serialize
 from pocketquery.sdk.bundle.signature import key_id
 from pocketquery.sdk.bundle.writing import pack_files
-from pocketquery.sdk.commands import IN_PACKAGES, SUMMARIES
+from pocketquery.sdk.cli import IN_PACKAGES
+from pocketquery.sdk.commands import SUMMARIES
 from tests.sdk.tiny_bundle import (
     PRIVATE,
     SPACE_ID,

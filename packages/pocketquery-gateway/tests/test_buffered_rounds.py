@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 from serve_gateway import Served, serving
 from test_rounds import Devices, through
+from turns import turn
 
 from pocketquery.client.device import Answer, Answering, Contribution
-from pocketquery.client.gateway.connection import GatewayConnection, device_key
-from pocketquery.client.gateway.participation import Participation
 from pocketquery.client.offer import Offer
 from pocketquery.client.update import decode_update
 from pocketquery.server.federation.orchestration.federation import JOURNAL
@@ -23,7 +22,8 @@ from pocketquery.server.federation.orchestration.journal import Journal
 from pocketquery.server.federation.rounds.open_round import open_round
 from pocketquery.server.federation.rounds.round import close_round, receive
 from pocketquery.server.federation.rounds.state import FederationState
-from tests.client.gateway.turns import turn
+from pocketquery_join.connection import GatewayConnection, device_key
+from pocketquery_join.participation import Participation
 from tests.server.federation.small_federation import Files, Parts, opened
 
 K = 6

@@ -20,8 +20,8 @@ from test_private_rounds import OPTIONS as PRIVATE
 from test_private_rounds import at_work
 from test_private_rounds import through as private_rounds
 from test_rounds import KEY, OPTIONS, Devices, through
+from turns import turn
 
-from pocketquery.client.gateway.participation import RELEASE
 from pocketquery.client.private.keys import DEVICE_KEY
 from pocketquery.client.private.ledger import LEDGER, Ledger
 from pocketquery.sdk.bundle.adapter import parse_adapter
@@ -29,7 +29,7 @@ from pocketquery.sdk.bundle.signature import key_id, public_key_of
 from pocketquery.sdk.encoder import Encoder
 from pocketquery.sdk.files import sha256_bytes
 from pocketquery.server.federation.simulation.enrolment import simulated_environment
-from tests.client.gateway.turns import turn
+from pocketquery_join.participation import RELEASE
 from tests.server.federation.small_federation import USERS, Files, Parts, opened
 
 PACKAGE = Path(__file__).parents[3] / "sdk" / "js"

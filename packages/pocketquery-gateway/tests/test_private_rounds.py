@@ -15,9 +15,9 @@ from flwr.app import Message
 from serve_gateway import Served, serving
 from test_rounds import Devices, adapter_of
 from test_rounds import node as plain_node
+from turns import turn
 
 from pocketquery.client.device import Declined
-from pocketquery.client.gateway.connection import GATEWAY_KEY
 from pocketquery.client.offer import Offer
 from pocketquery.client.private.messages import Stage
 from pocketquery.client.private.participant import Participant
@@ -29,7 +29,7 @@ from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.simulation.local_grid import Fault, FaultPlan, LocalGrid
 from pocketquery_gateway.control_client import Control
 from pocketquery_gateway.node import relay
-from tests.client.gateway.turns import turn
+from pocketquery_join.connection import GATEWAY_KEY
 from tests.server.federation.small_federation import USERS, Files, Parts, opened
 
 OPTIONS: dict[str, Any] = {

@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 from flwr.app import Message
 from serve_gateway import Served, serving
+from turns import turn
 
-from pocketquery.client.gateway.connection import GatewayConnection, device_key
-from pocketquery.client.gateway.participation import RELEASE, Participation
 from pocketquery.client.trusted_releases import TrustedReleases
 from pocketquery.sdk.bundle.adapter import parse_adapter
 from pocketquery.server.federation.cohorts.records import ANNOUNCE
@@ -27,7 +26,8 @@ from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.simulation.local_grid import LocalGrid
 from pocketquery_gateway.control_client import Control
 from pocketquery_gateway.node import announce, answer
-from tests.client.gateway.turns import turn
+from pocketquery_join.connection import GatewayConnection, device_key
+from pocketquery_join.participation import RELEASE, Participation
 from tests.server.federation.small_federation import USERS, Files, Parts, opened
 
 OPTIONS = {

@@ -1,6 +1,6 @@
 /**
  * A device's connection to its gateway: signed requests, sent again where that is of use; Python's
- * `client/gateway/connection.py`.
+ * `pocketquery_join/connection.py`.
  *
  * Every request may be sent twice without harm: an update counts once, a key is registered once. So
  * what is lost on the way, or told to wait, is tried again, with a pause that grows and is not the

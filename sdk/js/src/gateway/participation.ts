@@ -1,6 +1,6 @@
 /**
  * A device's part in rounds through a gateway: register, take an offer, send the result, fetch
- * the release in force; Python's `client/gateway/participation.py`. What the device does with an
+ * the release in force; Python's `pocketquery_join/participation.py`. What the device does with an
  * offer is device.ts's.
  */
 

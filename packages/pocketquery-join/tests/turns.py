@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 
 from pocketquery.client.device import Answering
-from pocketquery.client.gateway.outcome import Outcome
-from pocketquery.client.gateway.participation import Participation
-from pocketquery.client.gateway.private_rounds import PrivateAnswering
+from pocketquery_join.outcome import Outcome
+from pocketquery_join.participation import Participation
+from pocketquery_join.private_rounds import PrivateAnswering
 
 __all__ = ["turn"]
 

@@ -20,9 +20,9 @@ from pocketquery.sdk.validation import whole
 
 if TYPE_CHECKING:
     from pocketquery.client.device import Device
-    from pocketquery.client.gateway.outcome import Outcome
-    from pocketquery.client.gateway.participation import Participation
     from pocketquery.client.private.participant import Participant
+    from pocketquery_join.outcome import Outcome
+    from pocketquery_join.participation import Participation
 
 __all__ = ["join"]
 
@@ -98,8 +98,8 @@ def join(subparsers: Any) -> None:
 
 
 def _run(options: JoinOptions) -> int:
-    from pocketquery.client.gateway.connection import GatewayConnection, device_key
-    from pocketquery.client.gateway.participation import Participation
+    from pocketquery_join.connection import GatewayConnection, device_key
+    from pocketquery_join.participation import Participation
 
     with GatewayConnection(
         options.gateway, device_key(options.state), authority_file=options.authority
@@ -179,7 +179,7 @@ def _once(
 ) -> tuple[Outcome | None, list[Exception]]:
     """Take part once, and fetch what is in force; the device is opened only where there is
     something for it to do. Its result, None where there was none, and what failed."""
-    from pocketquery.client.gateway.connection import Refused, UnreachableError
+    from pocketquery_join.connection import Refused, UnreachableError
 
     outcome, was_registered = None, state.is_registered
     failures: list[Exception] = []
@@ -211,10 +211,10 @@ def _once(
 
 
 def _turn(participation: Participation, options: JoinOptions) -> Outcome:
-    from pocketquery.client.gateway.connection import Refused
-    from pocketquery.client.gateway.outcome import Outcome
     from pocketquery.client.private.state_file import StateFile
     from pocketquery.client.store.file import SECURE
+    from pocketquery_join.connection import Refused
+    from pocketquery_join.outcome import Outcome
 
     state = StateFile(Path(options.state) / SECURE)
     state.drop_over(time.time())  # also of a device that is enrolled no more
@@ -260,15 +260,15 @@ def _opened(options: JoinOptions) -> Iterator[tuple[Device, Participant | None]]
 
 def _asked_pause(error: Exception) -> float:
     """Seconds that the gateway asks to wait for."""
-    from pocketquery.client.gateway.connection import Refused
+    from pocketquery_join.connection import Refused
 
     return min(_LONGEST_ASKED, error.retry_after) if isinstance(error, Refused) else 0.0
 
 
 def _tell_failure(error: Exception, state: _Standing, *, as_json: bool) -> None:
     """Say what failed: of a gateway that is away once, until it answers."""
-    from pocketquery.client.gateway.connection import UnreachableError
-    from pocketquery.client.gateway.outcome import Outcome
+    from pocketquery_join.connection import UnreachableError
+    from pocketquery_join.outcome import Outcome
 
     if isinstance(error, UnreachableError):
         if not state.is_away:

@@ -15,21 +15,21 @@ from typing import Any
 
 from pocketquery.client.device import Answering, Declined
 from pocketquery.client.figures import figures_text
-from pocketquery.client.gateway.connection import Answer, GatewayConnection
 from pocketquery.client.gateway.messages import read_offer_message
-from pocketquery.client.gateway.outcome import Outcome, send
-from pocketquery.client.gateway.private_rounds import (
-    KeptRound,
-    PrivateAnswering,
-    PrivateRounds,
-    StageMessage,
-)
 from pocketquery.client.offer import Offer, UnusableOfferError
 from pocketquery.client.trusted_releases import TrustedReleases
 from pocketquery.sdk.bundle.adapter import LARGEST_RELEASE
 from pocketquery.sdk.bundle.manifest import Manifest
 from pocketquery.sdk.errors import CorruptArtifactError
 from pocketquery.sdk.files import sha256_bytes, write_atomic
+from pocketquery_join.connection import Answer, GatewayConnection
+from pocketquery_join.outcome import Outcome, send
+from pocketquery_join.private_rounds import (
+    KeptRound,
+    PrivateAnswering,
+    PrivateRounds,
+    StageMessage,
+)
 
 __all__ = ["RELEASE", "Outcome", "Participation"]
 

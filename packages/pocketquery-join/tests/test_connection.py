@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from http.server import ThreadingHTTPServer
 
 import pytest
+from quiet_server import QuietHandler, serving
 
-from pocketquery.client.gateway.connection import GatewayConnection
 from pocketquery.sdk.errors import ArtifactError, InvalidInputError
-from tests.client.gateway.loopback import QuietHandler, serving
+from pocketquery_join.connection import GatewayConnection
 
 BODY = bytes(range(256)) * 40
 

@@ -13,19 +13,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+from quiet_server import QuietHandler, serving
 
 from pocketquery.client.device_files import _RULES
-from pocketquery.client.gateway import join_command
-from pocketquery.client.gateway.connection import GatewayConnection, UnreachableError
-from pocketquery.client.gateway.join_command import JoinOptions
-from pocketquery.client.gateway.outcome import Outcome
-from pocketquery.client.gateway.participation import Participation
 from pocketquery.client.private.rules import Trained
 from pocketquery.client.private.state_file import SecureProgress, SecureState, StateFile
 from pocketquery.client.store.file import SECURE
 from pocketquery.sdk.errors import ArtifactError, InvalidInputError
 from pocketquery.sdk.settings.command_line import add_options, read_options
-from tests.client.gateway.loopback import QuietHandler, serving
+from pocketquery_join import command
+from pocketquery_join.command import JoinOptions
+from pocketquery_join.connection import GatewayConnection, UnreachableError
+from pocketquery_join.outcome import Outcome
+from pocketquery_join.participation import Participation
 from tests.client.private.test_transport import supernode
 
 __all__ = ["supernode"]
@@ -40,19 +40,19 @@ def parsed(options: dict[str, Any]) -> JoinOptions:
 
 
 def test_every_rule_of_a_supernodes_configuration_is_an_option() -> None:
-    config = join_command._config(parsed({"state": "s", "bundle": "b", "index": "i", "least": 30}))
+    config = command._config(parsed({"state": "s", "bundle": "b", "index": "i", "least": 30}))
     assert config.keys() >= _RULES.keys()
 
 
 def test_an_enrolled_device_is_opened_with_what_it_insists_on(supernode: dict[str, Any]) -> None:
     arguments = parsed(supernode | {"least": 30, "collusion": 0.1, "secure": "allowed"})
-    with join_command._opened(arguments) as (device, participant):
+    with command._opened(arguments) as (device, participant):
         assert participant is not None
         rules = participant._rules
         assert (rules.least, rules.collusion, rules.privacy) == (30, 0.1, "any")
         assert participant.round is None
         assert device._plain
-    with join_command._opened(parsed(supernode)) as (device, _):
+    with command._opened(parsed(supernode)) as (device, _):
         assert not device._plain
 
 
@@ -61,7 +61,7 @@ def test_a_device_not_enrolled_takes_part_in_plain_rounds(
 ) -> None:
     names = ("bundle", "index", "state", "policy")
     arguments = parsed({name: supernode[name] for name in names})
-    with join_command._opened(arguments) as (device, participant):
+    with command._opened(arguments) as (device, participant):
         assert participant is None
         assert device._plain
 
@@ -69,7 +69,7 @@ def test_a_device_not_enrolled_takes_part_in_plain_rounds(
 def test_an_unset_enrolment_ends_before_the_gateway_is_asked(supernode: dict[str, Any]) -> None:
     arguments = parsed(supernode | {"enrolment": "", "certificate": ""})
     with pytest.raises(InvalidInputError, match="enrolment and certificate missing"):
-        join_command._run(arguments)
+        command._run(arguments)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_what_is_wrong_with_a_device_is_told_before_it_is_registered(
     supernode: dict[str, Any], changes: dict[str, Any], error: type[Exception], said: str
 ) -> None:
     with pytest.raises(error, match=said):
-        join_command._run(parsed(supernode | changes))
+        command._run(parsed(supernode | changes))
 
 
 class Silent(ThreadingHTTPServer):
@@ -148,7 +148,7 @@ def test_a_turn_forgets_a_private_round_that_is_over(
     with connected(silent) as connection:
         participation = Participation(connection, tmp_path)
         participation.private.round = number
-        assert join_command._turn(participation, arguments) == Outcome("idle", retry_after=9)
+        assert command._turn(participation, arguments) == Outcome("idle", retry_after=9)
     assert (tmp_path / SECURE).exists() == (number is None and kept > 0)
     assert silent.asked[-1] == "/v1/offer"
 
@@ -173,14 +173,14 @@ def test_a_gateway_that_is_away_is_told_of_once_and_waited_for(
     silent.refusals = [(503, "busy")] * 8
     arguments = parsed({"bundle": "none", "index": "none", "state": tmp_path})
     with connected(silent) as connection, pytest.raises(Stopped):
-        join_command._rounds(Participation(connection, tmp_path), arguments, sleep)
+        command._rounds(Participation(connection, tmp_path), arguments, sleep)
     assert all(wait <= found <= 1.5 * wait for wait, found in zip(waits, slept, strict=True))
     assert (slept[8], slept[-1]) == (9, 9)
     assert silent.asked.count("/v1/device") == 9  # registered once
     assert capsys.readouterr().out.count("unreachable: ") == 2
     arguments, silent.refusals = replace(arguments, times=3), [(503, "busy")]
     with connected(silent) as connection, pytest.raises(UnreachableError, match="did not answer"):
-        join_command._rounds(Participation(connection, tmp_path), arguments, sleep)
+        command._rounds(Participation(connection, tmp_path), arguments, sleep)
 
 
 def test_a_used_up_quota_is_waited_for_and_not_asked_again(
@@ -191,7 +191,7 @@ def test_a_used_up_quota_is_waited_for_and_not_asked_again(
     arguments = parsed({"bundle": "none", "index": "none", "state": tmp_path, "times": 2})
     with connected(silent, attempts=6) as connection:
         joined = Participation(connection, tmp_path)
-        assert join_command._rounds(joined, arguments, slept.append) == 0
+        assert command._rounds(joined, arguments, slept.append) == 0
     assert slept == [3600]
     turn = ["/v1/offer", "/v1/releases/current"]
     assert silent.asked == ["/v1/device", *turn, *turn]

@@ -17,11 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from quiet_server import QuietHandler, serving
+from test_join_command import Stopped, parsed
 
-from pocketquery.client.gateway import join_command
-from pocketquery.client.gateway.connection import GatewayConnection
-from pocketquery.client.gateway.join_command import JoinOptions
-from pocketquery.client.gateway.participation import RELEASE, Participation
 from pocketquery.sdk import load
 from pocketquery.sdk.bundle.adapter import pack_adapter
 from pocketquery.sdk.bundle.bundle import Bundle
@@ -30,8 +28,10 @@ from pocketquery.sdk.bundle.signature import public_key_of
 from pocketquery.sdk.bundle.statement import Statement, StatementKey, Target
 from pocketquery.sdk.bundle.writing import write_bundle
 from pocketquery.sdk.files import sha256_bytes
-from tests.client.gateway.loopback import QuietHandler, serving
-from tests.client.gateway.test_join_command import Stopped, parsed
+from pocketquery_join import command
+from pocketquery_join.command import JoinOptions
+from pocketquery_join.connection import GatewayConnection
+from pocketquery_join.participation import RELEASE, Participation
 from tests.client.private.test_transport import supernode
 
 __all__ = ["supernode"]
@@ -184,7 +184,7 @@ def run(
     with GatewayConnection(url, os.urandom(32), attempts=1, seconds=30.0) as connection:
         participation = Participation(connection, arguments.state)
         with pytest.raises(Stopped):
-            join_command._rounds(participation, arguments, sleep, lambda: 0.0)
+            command._rounds(participation, arguments, sleep, lambda: 0.0)
     return slept
 
 

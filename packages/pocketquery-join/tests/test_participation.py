@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from quiet_server import QuietHandler, serving
+from turns import turn
 
 from pocketquery.client.device import Answer, Declined
-from pocketquery.client.gateway.connection import GatewayConnection
-from pocketquery.client.gateway.outcome import Outcome, send
-from pocketquery.client.gateway.participation import Participation
-from pocketquery.client.gateway.private_rounds import PrivateRounds, StageMessage
 from pocketquery.client.offer import Offer
 from pocketquery.client.private.messages import Stage
 from pocketquery.sdk.errors import ArtifactError
-from tests.client.gateway.loopback import QuietHandler, serving
-from tests.client.gateway.turns import turn
+from pocketquery_join.connection import GatewayConnection
+from pocketquery_join.outcome import Outcome, send
+from pocketquery_join.participation import Participation
+from pocketquery_join.private_rounds import PrivateRounds, StageMessage
 
 
 class Gateway(ThreadingHTTPServer):

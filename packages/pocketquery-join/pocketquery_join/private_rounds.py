@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from pocketquery.client.device import Declined
-from pocketquery.client.gateway.connection import GatewayConnection, Refused
-from pocketquery.client.gateway.outcome import Outcome, send
 from pocketquery.client.offer import Offer
 from pocketquery.client.private.messages import Stage
 from pocketquery.sdk.errors import CorruptArtifactError
+from pocketquery_join.connection import GatewayConnection, Refused
+from pocketquery_join.outcome import Outcome, send
 
 __all__ = ["KeptRound", "PrivateAnswering", "PrivateRounds", "StageMessage"]
 

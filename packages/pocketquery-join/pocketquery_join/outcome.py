@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pocketquery.client.gateway.connection import GatewayConnection, Refused
 from pocketquery.sdk.errors import ArtifactError, CorruptArtifactError
+from pocketquery_join.connection import GatewayConnection, Refused
 
 __all__ = ["Outcome", "send"]
 
