@@ -1,5 +1,5 @@
-"""Write conformance/words/terms.json.gz: terms of texts, queries as they are read, and what an
-index's vocabulary adds to them, by language."""
+"""Write conformance/words/terms.json.gz, and the tables: terms of texts, queries as they are read,
+and what an index's vocabulary adds to them, by language."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pocketquery.sdk.words import Analyzer, Query, Vocabulary, expand
+from tests.conformance import word_tables
 from tests.sdk.diverse_text import diverse_strings
 
 __all__ = ["TARGET", "cases", "main"]
@@ -73,6 +74,7 @@ def main() -> None:
     text = json.dumps(cases(), ensure_ascii=False, separators=(",", ":"))
     TARGET.parent.mkdir(parents=True, exist_ok=True)
     TARGET.write_bytes(gzip.compress(text.encode(), mtime=0))
+    word_tables.main()
 
 
 def cases() -> dict[str, Any]:
