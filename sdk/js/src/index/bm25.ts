@@ -47,19 +47,18 @@ export function bm25(
     const found = parts.map((part) => part.postings(term));
     const df = frequency(parts, found, gone);
     const idf = Math.log1p((count - df + 0.5) / (df + 0.5));
-    const highest = weight * idf * (K1 + 1);
+    const highest = Math.fround(weight * idf * (K1 + 1));
     if (asked.has(term)) {
       most += highest;
       if (df > 0) present += highest;
     }
-    const factor = Math.fround(highest);
     let first = 0;
     for (const [i, { rows, counts }] of found.entries()) {
       for (let n = 0; n < rows.length; n++) {
         const row = first + rows[n]!;
         if (gone?.[row]) continue;
         const tf = counts[n]!;
-        const share = Math.fround(Math.fround(factor * tf) / Math.fround(tf + norms[row]!));
+        const share = Math.fround(Math.fround(highest * tf) / Math.fround(tf + norms[row]!));
         scores[row] = scores[row]! + share;
       }
       first += parts[i]!.count;

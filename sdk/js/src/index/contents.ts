@@ -286,8 +286,8 @@ export class Contents {
 
 /** Without those before the offset, and those below the least score. */
 function cut(ranking: Ranking, { offset, minScore }: CheckedQuery): Ranking {
-  const places = Array.from(ranking.scores.keys()).filter((place) => place >= offset && ranking.scores[place]! >= minScore);
-  return at(ranking, places);
+  const places = Array.from(ranking.scores, (_, place) => place);
+  return at(ranking, places.filter((place) => place >= offset && ranking.scores[place]! >= minScore));
 }
 
 /** Those at `places` of a ranking. */

@@ -61,7 +61,8 @@ export class Analyzer {
     for (let start = 0; start < chunks.length; start += CHUNKS_AT_ONCE) {
       await breathe(signal);
       const some = chunks.slice(start, start + CHUNKS_AT_ONCE);
-      for (const one of await this.complete(() => some.map((chunk) => this.terms(chunk)))) {
+      const analyzed = await this.complete(() => some.map((chunk) => this.terms(chunk)));
+      for (const one of analyzed) {
         length += one.words.length + one.pairs.length;
         for (const kind of KINDS) for (const term of one[kind]) terms.set(term, (terms.get(term) ?? 0) + 1);
       }

@@ -24,10 +24,10 @@ test("a vector's row is Python's, bit by bit", async () => {
     rows.push((await analyzed(new Analyzer("english", loadProgram), documents[i]!, row)).vector);
   }
   assert.deepEqual(Buffer.concat(rows), Buffer.from(EXPECTED.rows, "base64"));
-  const placed = ["a", "42", "ab", "日", "я", "ß", "½", "", "the bridge was built anew"];
+  const placed = ["a", "42", "ab", "日", "я", "ß", "½", "👍", "", "the bridge was built anew"];
   const short = documents.flatMap(({ id, text }, i) => (id.startsWith("short") || id === "d1" ? [[text, rows[i]!] as const] : []));
   const missing = short.filter(([, row]) => row.every((byte, at) => byte === (at < DIMENSION ? 128 : 0)));
-  assert.deepEqual(missing.map(([text]) => text), ["", "\u200b\u00ad \x00", "-", "...", "=====", "a", "É", "7", "👍"]);
+  assert.deepEqual(missing.map(([text]) => text), ["", "\u200b\u00ad \x00", "-", "...", "=====", "a", "É", "7"]);
   assert.deepEqual(short.filter((one) => !missing.includes(one)).map(([text]) => text).sort(), placed.sort());
 });
 

@@ -13,7 +13,7 @@ import { repr } from "../../python_text.js";
 import { decodeUtf8 } from "../../utf8.js";
 import { checkDocument, type Document } from "../document.js";
 import { parseMetadata } from "../metadata.js";
-import { rowBytes } from "../vectors/vectors.js";
+import { rowBytes, scalesOf } from "../vectors/vectors.js";
 import type { StoredTexts } from "./base.js";
 import {
   DELTA_FILE,
@@ -84,6 +84,7 @@ export class Delta {
     if (vectors.length !== count * width) {
       this.refuse("vectors", `${vectors.length} bytes, expected ${count} rows of ${width}`);
     }
+    scalesOf(vectors, manifest.dimension, this.name);
     const entries = this.texts("documents", await this.part("documents"), count, 3).map(
       ([id = "", metadata = "", text = ""], i): NewEntry => {
         const found = { id, text, metadata: parseMetadata(metadata, this.name) };

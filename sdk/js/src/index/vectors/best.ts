@@ -65,7 +65,9 @@ export function candidates(scores: Float64Array, k: number, slack: number, allow
   const first = best(scores, k, allowed);
   if (first.length < k) return first;
   const least = first.reduce((low, position) => Math.min(low, scores[position]!), Infinity) - slack;
-  return Uint32Array.from(scores.keys()).filter((at) => scores[at]! > least && (!allowed || allowed[at]));
+  const near: number[] = [];
+  for (let at = 0; at < scores.length; at++) if (scores[at]! > least && (!allowed || allowed[at])) near.push(at);
+  return Uint32Array.from(near);
 }
 
 /** The `k` best of `rows`, which rise, best first; equal scores stay in the order of the rows. */

@@ -119,6 +119,25 @@ export function quantize(vector: Float32Array): Uint8Array {
   return row;
 }
 
+/**
+ * The scales of rows, float32 (n,).
+ * @throws CorruptArtifactError one that no vector of length 1 has, or 0 in a row that has a vector
+ */
+export function scalesOf(rows: Uint8Array, dimension: number, file: string): Float32Array {
+  const stride = rowBytes(dimension);
+  const view = new DataView(rows.buffer, rows.byteOffset, rows.byteLength);
+  return Float32Array.from({ length: rows.length / stride }, (_, row) => {
+    const start = row * stride;
+    const scale = view.getFloat32(start + dimension, true);
+    const isMissing = scale === 0 && rows.subarray(start, start + dimension).every((code) => code === ZERO);
+    if (isMissing || (scale > 0 && scale <= MOST_SCALE)) return scale;
+    throw new CorruptArtifactError(
+      `${file} was changed after it was written: row ${row} has the scale ${scale}, expected ` +
+        `more than 0 and at most ${MOST_SCALE.toFixed(5)}. Copy the index anew or build it again`,
+    );
+  });
+}
+
 /** The row, of `bytes` bytes, of a document without a place by meaning. */
 export function withoutVector(bytes: number): Uint8Array {
   return new Uint8Array(bytes).fill(ZERO, 0, bytes - SCALE_BYTES);
@@ -177,23 +196,11 @@ export class Vectors {
    * @throws CorruptArtifactError a scale is no scale; nothing is added
    */
   append(rows: Uint8Array, file: string): void {
-    const stride = rowBytes(this.dimension);
-    const view = new DataView(rows.buffer, rows.byteOffset, rows.byteLength);
-    const count = this.count + rows.length / stride;
+    const some = scalesOf(rows, this.dimension, file);
+    const count = this.count + some.length;
     const scales = count > this.scales.length ? new Float32Array(roomFor(count, this.count)) : this.scales;
     if (scales !== this.scales) scales.set(this.scales);
-    for (let row = this.count; row < count; row++) {
-      const scale = view.getFloat32((row - this.count) * stride + this.dimension, true);
-      const start = (row - this.count) * stride;
-      const isMissing = scale === 0 && rows.subarray(start, start + this.dimension).every((code) => code === ZERO);
-      if (!(isMissing || (scale > 0 && scale <= MOST_SCALE))) {
-        throw new CorruptArtifactError(
-          `${file} was changed after it was written: row ${row} has the scale ${scale}, expected ` +
-            `more than 0 and at most ${MOST_SCALE.toFixed(5)}. Copy the index anew or build it again`,
-        );
-      }
-      scales[row] = scale;
-    }
+    scales.set(some, this.count);
     this.matrix.append(rows);
     this.scales = scales;
     this.count = count;
