@@ -115,6 +115,13 @@ export function isBlank(text: string): boolean {
   return BLANK.test(text);
 }
 
+const BLANKS = /[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+/;
+
+/** As Python's `split()`. */
+export function chunksOf(text: string): string[] {
+  return text.split(BLANKS).filter((chunk) => chunk !== "");
+}
+
 /** `text` without blank space at its ends, or at its end alone. */
 export function stripped(text: string, ends: "both" | "end" = "both"): string {
   // By character: a pattern that ends in $ is tried anew at each blank of a long run within the text.

@@ -213,7 +213,7 @@ export class Contents {
     const { language } = this.analyzer;
     const isThere = (word: string): boolean => this.frequency(word) > 0;
     // Without reading the whole vocabulary.
-    if (!asked.prefix && !COMPOUNDING.includes(language) && [...asked.words].every(isThere)) return asked.terms;
+    if (!asked.prefix && !COMPOUNDING.includes(language) && [...asked.words.keys()].every(isThere)) return asked.terms;
     return expand(asked, (this.vocabulary ??= this.allTerms()), language);
   }
 

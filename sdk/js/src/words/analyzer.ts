@@ -2,7 +2,7 @@
 import { breathe } from "../platform/cancelling.js";
 import { mapOfRuns } from "../tokenizer/character_class.js";
 import { fromEnd } from "../platform/lists.js";
-import { characterCount } from "../python_text.js";
+import { characterCount, chunksOf } from "../python_text.js";
 import { BEYOND_ASCII, bare } from "./characters.js";
 import type { LoadProgram } from "./languages.js";
 import { checkLanguage, Stemming } from "./stemming.js";
@@ -14,7 +14,7 @@ const LEAST_SOUGHT = 4; // letters of a word whose nearest are looked for
 const MOST_CACHED = 1 << 15; // chunks, words
 const LONGEST_CACHED = 64; // characters of a chunk
 const CHUNKS_AT_ONCE = 2048;
-const BLANKS = /[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+/;
+const PLAIN = /^["'([]*([A-Za-z0-9]{1,128})["')\],.;:!?]*$/; // a word as most are
 
 /** The terms of a chunk of text, which has no blank inside. Words and pairs make a document's length. */
 interface Terms {
@@ -88,10 +88,15 @@ export class Analyzer {
     const typed = isTyped ? (fromEnd(cut(last).words) ?? "") : "";
     return this.complete(() => {
       const terms = new Map<string, number>();
-      const words = new Set<string>();
+      const words = new Map<string, string>();
       for (const chunk of chunksOf(plain)) {
         const some = this.terms(chunk);
-        for (const one of some.words) if (characterCount(one) >= LEAST_SOUGHT && isAlpha(one)) words.add(one);
+        const plainly = PLAIN.exec(chunk)?.[1];
+        for (const word of plainly === undefined ? cut(chunk).words : [plainly]) {
+          const term = this.term(word);
+          const isSought = characterCount(term) >= LEAST_SOUGHT && isAlpha(term);
+          if (isSought && !words.has(term)) words.set(term, bare(folded(word)));
+        }
         const own = some.compounds.length ? WORDS_OF_A_COMPOUND : some.joins.length ? WORDS_OF_A_JOIN : 1;
         const weights = { words: own, pairs: own, ...BESIDE };
         const add = (term: string, weight: number): void => void terms.set(term, (terms.get(term) ?? 0) + weight);
@@ -164,11 +169,6 @@ export class Analyzer {
 function remember<T>(cache: Map<string, T>, key: string, value: T): void {
   if (cache.size >= MOST_CACHED) cache.clear();
   cache.set(key, value);
-}
-
-/** As Python's `split()`. */
-function chunksOf(text: string): string[] {
-  return text.split(BLANKS).filter((chunk) => chunk !== "");
 }
 
 /** As Python's `casefold()`. */

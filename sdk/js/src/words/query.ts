@@ -3,12 +3,14 @@
  *
  * An operator counts only where it cannot be part of a word: a sign follows a blank and a letter follows the
  * sign. `--flag`, `-5`, `e-mail`, `C++`, `a - b`, an inch's `5"` and a quotation mark without its pair are text.
+ * So is all of a query that has more than seven words beside its phrases: it is a sentence, whose signs are its own.
  */
-import { isBlank, stripped } from "../python_text.js";
+import { chunksOf, isBlank, stripped } from "../python_text.js";
 import { HYPHENS, isDecimal, normalize } from "./characters.js";
 import { hasWord, isAlpha } from "./tokens.js";
 
 const QUOTES = ['"\u201c\u201d\u201e\u201f\u301d\u301e\u301f\uff02', "\u00ab\u00bb", "\u2039\u203a"];
+const MOST_WORDS = 7; // beside phrases, of a query with operators
 const MUST = "+\uff0b";
 const SIGNS = MUST + HYPHENS;
 
@@ -30,8 +32,11 @@ export interface Query {
   readonly plain: string;
   /** The weight of each term that scores. */
   readonly terms: ReadonlyMap<string, number>;
-  /** Those of them that are words of letters: where no document has one, `expand` looks for the nearest. */
-  readonly words: ReadonlySet<string>;
+  /**
+   * Those of them that are words of letters, and each as it was typed, in lower case and without accents: where no
+   * document has one, `expand` looks for the nearest.
+   */
+  readonly words: ReadonlyMap<string, string>;
   /** Terms that a document must have, all of them. */
   readonly required: ReadonlySet<string>;
   /** A document that has all terms of one of these is no hit. */
@@ -61,17 +66,23 @@ interface Part {
 /** The parts of a query. */
 export function parse(text: string): Parsed {
   const made = { required: [], excluded: [], phrases: [], excludedPhrases: [] } as Record<string, string[]>;
-  let [plain, done] = ["", 0];
+  let [plain, done, words] = ["", 0, 0];
+  const wordsIn = (some: string): number => chunksOf(some).filter(hasWord).length;
   for (let at = 0; at < text.length; ) {
     const part = at === 0 || isBlank(text[at - 1]!) ? partAt(text, at) : undefined;
     if (part && hasWord(part.body)) {
       const excludes = part.sign !== "" && !MUST.includes(part.sign);
       const kind = part.isPhrase ? (excludes ? "excludedPhrases" : "phrases") : excludes ? "excluded" : "required";
       made[kind]!.push(part.body);
-      plain += text.slice(done, at) + (excludes ? "" : part.body);
+      const before = text.slice(done, at);
+      words += wordsIn(before) + (part.isPhrase ? 0 : 1);
+      plain += before + (excludes ? "" : part.body);
       done = part.stop;
     }
     at = part?.stop ?? at + 1;
+  }
+  if (words + wordsIn(text.slice(done)) > MOST_WORDS) {
+    return { plain: stripped(text), required: [], excluded: [], phrases: [], excludedPhrases: [] };
   }
   return { plain: stripped(plain + text.slice(done)), ...made } as unknown as Parsed;
 }

@@ -2,9 +2,10 @@
  * What an index's vocabulary adds to a query: words that are nearly the same, longer or compound; Python's
  * `vocabulary.py`.
  *
- * A word that no document has stands for the nearest ones. The last word, while it is being typed, stands for all
- * that begin with it. In languages that write compounds as one word, a word finds the compounds that begin or end
- * with it, and a compound its parts.
+ * A word that no document has stands for the nearest ones, else for the longest term that it begins with, since a
+ * mistyped ending hides the stem. The last word, while it is being typed, stands for all that begin with it. In
+ * languages that write compounds as one word, a word finds the compounds that begin or end with it, and a compound
+ * its parts.
  */
 import { byCodePoint, characterCount } from "../python_text.js";
 import type { Query } from "./query.js";
@@ -20,6 +21,7 @@ const COMPOUND_WEIGHT = 0.25;
 const LEAST_PART = 4; // letters of a compound's part
 const LEAST_REST = 3;
 const TWO_EDITS = 8; // letters of a word in which two may differ
+const MOST_ENDING = 5; // letters that a stemmer may cut off
 const LINKS = ["", "s", "es", "n", "en", "er", "e"]; // between the parts of a compound
 
 /** The terms of an index. */
@@ -120,12 +122,13 @@ export function expand(query: Query, vocabulary: Vocabulary, language: string): 
     completions.sort((a, b) => b.frequency - a.frequency || byCodePoint(a.term, b.term));
     for (const { term } of completions.slice(0, COMPLETIONS)) add(term, COMPLETION_WEIGHT);
   }
-  for (const term of [...query.words].sort(byCodePoint)) {
+  for (const [term, typed] of [...query.words].sort(([left], [right]) => byCodePoint(left, right))) {
     const weight = query.terms.get(term)!;
     const length = characterCount(term);
     if (!vocabulary.has(term)) {
-      const nearest = vocabulary.nearest(term, length >= TWO_EDITS ? 2 : 1);
-      for (const [near, distance] of nearest.slice(0, NEAREST)) add(near, weight * DISCOUNT ** distance);
+      const nearest = vocabulary.nearest(term, length >= TWO_EDITS ? 2 : 1).slice(0, NEAREST);
+      const near = nearest.length ? nearest : begunOf(typed, vocabulary).map((begun) => [begun, 2] as const);
+      for (const [other, distance] of near) add(other, weight * DISCOUNT ** distance);
     }
     if (COMPOUNDING.includes(language) && length >= LEAST_PART) {
       for (const other of compoundsOf(term, vocabulary)) add(other, weight * COMPOUND_WEIGHT);
@@ -137,11 +140,18 @@ export function expand(query: Query, vocabulary: Vocabulary, language: string): 
 /** Terms that begin with `prefix`; where there are none, the longest that it begins with. */
 function completionsOf(prefix: string, vocabulary: Vocabulary): string[] {
   const begun = vocabulary.beginningWith(prefix);
-  if (begun.length) return begun;
-  const letters = Array.from(prefix);
-  for (let length = letters.length - 1; length > Math.max(letters.length - 4, 2); length--) {
-    const shorter = letters.slice(0, length).join("");
-    if (vocabulary.has(shorter)) return [shorter];
+  return begun.length ? begun : begunOf(prefix, vocabulary);
+}
+
+/**
+ * The longest term that `word` begins with and that lacks at most five letters: its stem, where the ending is not
+ * complete, or mistyped.
+ */
+function begunOf(word: string, vocabulary: Vocabulary): string[] {
+  const letters = Array.from(word);
+  for (let length = letters.length - 1; length >= Math.max(letters.length - MOST_ENDING, LEAST_REST); length--) {
+    const begun = letters.slice(0, length).join("");
+    if (vocabulary.has(begun)) return [begun];
   }
   return [];
 }

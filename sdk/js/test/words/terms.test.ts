@@ -41,7 +41,7 @@ test("queries, and what a vocabulary adds to them, in the same order", async () 
     const found = {
       plain: query.plain,
       terms: [...query.terms],
-      words: sorted(query.words),
+      words: [...query.words].sort(([left], [right]) => byCodePoint(left, right)),
       required: sorted(query.required),
       excluded: query.excluded.map(sorted),
       phrases: query.phrases,
