@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     from pocketquery.sdk.indexing.building import IndexReport, build_index
     from pocketquery.sdk.indexing.folder_index import index_folder
     from pocketquery.sdk.loading import encode, encode_query, load
+    from pocketquery.sdk.results.facets import FacetCount
+    from pocketquery.sdk.results.snippet import Snippet, snippet
     from pocketquery.sdk.slices.deltas import apply_delta, make_delta
     from pocketquery.sdk.slices.slicing import slice_index, slice_index_by
     from pocketquery.sdk.text_folders.listing import list_files
@@ -62,6 +64,7 @@ __all__ = [
     "create_index",
     "list_files",
     "read_file",
+    "snippet",
     "read_folder",
     "build_index",
     "index_folder",
@@ -77,6 +80,8 @@ __all__ = [
     "Hits",
     "Document",
     "Changes",
+    "Snippet",
+    "FacetCount",
     "IndexReport",
     "VerificationReport",
     "PocketQueryError",
@@ -105,6 +110,8 @@ __getattr__, __dir__ = lazy_names(
         "index.updates": ("Changes",),
         "indexing.building": ("build_index", "IndexReport"),
         "indexing.folder_index": ("index_folder",),
+        "results.snippet": ("snippet", "Snippet"),
+        "results.facets": ("FacetCount",),
         "slices.slicing": ("slice_index", "slice_index_by"),
         "slices.deltas": ("make_delta", "apply_delta"),
         "bundle.installed": ("bundles",),

@@ -218,7 +218,7 @@ class _Parser(argparse.ArgumentParser):
                 self._check_option(word)
         words = " ".join(rest)
         for one in reversed(self._actions):
-            if not one.option_strings and one.nargs is None and one.choices is None:
+            if not one.option_strings and one.nargs in (None, "?") and one.choices is None:
                 self.error(
                     f"expected one {one.dest}, found more: {words}; where it has spaces, put it in "
                     f'quotes: "{getattr(options, one.dest)} {words}"'

@@ -1,6 +1,4 @@
-"""The commands of the device side: ``encode``, ``search`` and ``verify``; and what every command is
-made with.
-"""
+"""The commands ``encode`` and ``verify``, and what every command is made with."""
 
 from __future__ import annotations
 
@@ -24,6 +22,7 @@ __all__ = [
     "Parsed",
     "Subparsers",
     "add_action",
+    "add_adapter",
     "add_bundle",
     "add_command",
     "add_filter",
@@ -31,8 +30,9 @@ __all__ = [
     "add_public_key",
     "chosen_public_key",
     "encode",
+    "one_line",
     "print_json",
-    "search",
+    "stdin_lines",
     "verify",
 ]
 
@@ -69,7 +69,6 @@ SUMMARIES = {
     "demo": "The whole journey on a real corpus, in minutes.",
 }
 """Sub-command -> its line in the list of all of them, in the order of that list."""
-_SNIPPET = 160  # characters
 
 
 def encode(subparsers: Subparsers) -> None:
@@ -88,48 +87,10 @@ examples:
     )
     parser.add_argument("texts", nargs="*", help="the texts; without any, the lines of stdin")
     add_bundle(parser)
-    _add_adapter(parser)
+    add_adapter(parser)
     add_public_key(parser)
     parser.add_argument("--prompt-name", help="which prompt of the bundle to put before each text")
     parser.add_argument("--json", action="store_true", help="print one JSON object, whole vectors")
-
-
-def search(subparsers: Subparsers) -> None:
-    """Add ``pocketquery search``."""
-    parser = add_command(
-        subparsers,
-        "search",
-        "Search an index; the query never leaves this machine.",
-        """\
-examples:
-  pocketquery search "what did I plant in March"
-  pocketquery search --index index "tomatoes" -k 3 --mode lexical
-  pocketquery search --bundle demo/bundle --index demo/index "how do plants make sugar"
-  pocketquery search --bundle demo/bundle --index demo/index "sugar" \\
-      --filter '{"year": {"$gte": 2000}}' --json
-  pocketquery search --bundle bundle.zip --public-key publisher.pub.pem --index index "sugar"
-""",
-        _search,
-    )
-    parser.add_argument("query", help="what to look for")
-    add_bundle(parser)
-    _add_adapter(parser)
-    add_public_key(parser)
-    parser.add_argument(
-        "--index",
-        metavar="FOLDER",
-        help="the index (default: $POCKETQUERY_INDEX, else what pocketquery index FOLDER built)",
-    )
-    add_index_public_key(parser)
-    parser.add_argument("-k", type=int, default=10, help="how many hits (default: 10)")
-    parser.add_argument(
-        "--mode",
-        choices=("dense", "lexical", "hybrid"),
-        help="by meaning, by words, or both (default: hybrid; its scores compare the hits of one "
-        "search: 1 is first by both, 0 last by both, or the only one)",
-    )
-    add_filter(parser)
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def verify(subparsers: Subparsers) -> None:
@@ -156,7 +117,7 @@ examples:
 
 def _encode(options: argparse.Namespace) -> int:
     encoder = _load(options)
-    texts = options.texts or _stdin_lines()
+    texts = options.texts or stdin_lines()
     vectors = encoder.encode(texts, prompt_name=options.prompt_name)
     if options.json:
         print_json(
@@ -171,36 +132,6 @@ def _encode(options: argparse.Namespace) -> int:
     for text, vector in zip(texts, vectors, strict=True):
         head = " ".join(f"{value:+.4f}" for value in vector[:6])
         print(f"{_shorten(text, 60)}\n    {encoder.dimension} dimensions: {head} ...")
-    return 0
-
-
-def _search(options: argparse.Namespace) -> int:
-    from pocketquery.sdk.index.index import open_index
-    from pocketquery.sdk.indexing.default_index import existing_default_index
-
-    place = existing_default_index() if options.index is None else options.index
-    encoder = _load(options)
-    with open_index(place, encoder=encoder, public_key=options.index_public_key) as index:
-        hits = index.search(options.query, options.k, filter=options.filter, mode=options.mode)
-    if options.json:
-        print_json(
-            {
-                "query": options.query,
-                "hits": [
-                    {"id": h.id, "score": h.score, "text": h.text, "metadata": dict(h.metadata)}
-                    for h in hits
-                ],
-            }
-        )
-        return 0
-    if not hits:
-        print("no hits")
-    for rank, hit in enumerate(hits, start=1):
-        title, named = hit.metadata.get("title"), _shorten(hit.id, 80)
-        if title:
-            named = f"{_shorten(str(title), 80)}  [{named}]"
-        print(f"{rank:3}. {hit.score:7.4f}  {named}")
-        print(f"              {_shorten(hit.text, _SNIPPET)}")
     return 0
 
 
@@ -306,7 +237,8 @@ def add_bundle(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_adapter(parser: argparse.ArgumentParser) -> None:
+def add_adapter(parser: argparse.ArgumentParser) -> None:
+    """Add the option that names an adapter release."""
     parser.add_argument(
         "--adapter", metavar="FILE", help="a newer adapter release than the bundle's own"
     )
@@ -355,7 +287,8 @@ def _load(options: argparse.Namespace) -> Encoder:
     return load(options.bundle, adapter=options.adapter, public_key=chosen_public_key(options))
 
 
-def _stdin_lines() -> list[str]:
+def stdin_lines() -> list[str]:
+    """The lines of stdin, which must be UTF-8."""
     lines = []
     for number, line in enumerate(sys.stdin.buffer, start=1):
         try:
@@ -385,10 +318,16 @@ def print_json(value: dict[str, Any]) -> None:
 
 def _shorten(text: str, length: int) -> str:
     """One line of at most ``length`` characters, none of which a terminal obeys."""
-    line = "".join("\ufffd" if _is_control(one) else one for one in " ".join(text.split()))
+    line = one_line(" ".join(text.split()))
     return line if len(line) <= length else line[: length - 3].rstrip() + "..."
+
+
+def one_line(text: str) -> str:
+    """``text``, as long as before, without a character that a terminal obeys."""
+    return "".join("\ufffd" if _is_control(one) else one for one in text)
 
 
 def _is_control(character: str) -> bool:
     # The joiners are spelling in Persian, Hindi and emoji, and move nothing.
-    return unicodedata.category(character) in ("Cc", "Cf") and character not in "\u200c\u200d"
+    category = unicodedata.category(character)
+    return category in ("Cc", "Cf", "Zl", "Zp", "Cs") and character not in "\u200c\u200d\u00ad"

@@ -14,6 +14,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -36,10 +37,8 @@ from pocketquery.sdk.index.documents import (
     Document,
     as_documents,
     delete_documents,
-    find_document,
     stream_documents,
 )
-from pocketquery.sdk.index.filters import compile_filter
 from pocketquery.sdk.index.folder import (
     begin_compacting,
     begin_writing,
@@ -49,9 +48,9 @@ from pocketquery.sdk.index.folder import (
     space_record,
     verify_index,
 )
-from pocketquery.sdk.index.hits import Hit, Hits
 from pocketquery.sdk.index.info import DATABASE, read_info
 from pocketquery.sdk.index.search import (
+    CheckedQuery,
     Mode,
     QueryEncoder,
     Selection,
@@ -62,10 +61,13 @@ from pocketquery.sdk.index.search import (
     rank,
 )
 from pocketquery.sdk.index.signature import check_claim, check_signed
-from pocketquery.sdk.index.stored_vectors import StoredVectors
 from pocketquery.sdk.index.updates import Changes, IndexSource, change_index, read_source
 from pocketquery.sdk.index.vector_file import quantize
+from pocketquery.sdk.index.views import IndexViews
 from pocketquery.sdk.lazy import log
+from pocketquery.sdk.results.filters import compile_filter
+from pocketquery.sdk.results.grouping import best_of_groups
+from pocketquery.sdk.results.hits import Hit, Hits
 from pocketquery.sdk.sqlite_file import identity
 from pocketquery.sdk.validation import check_text
 
@@ -117,7 +119,7 @@ def open_index(
         return Index(path, encoder=encoder, writable=writable, public_key=public_key)
 
 
-class Index:
+class Index(IndexViews):
     """An open index; made by :func:`open_index`.
 
     Any number of threads may search at once. Each search sees one committed state, also while
@@ -163,11 +165,6 @@ class Index:
             check_sizes(self.path, info, connection)
             log("debug", "opened the index %s, generation %d", self.path, info.generation)
 
-    def __len__(self) -> int:
-        """Documents that can be found."""
-        with self._database.reading() as connection:
-            return len(self._current(connection))
-
     def __repr__(self) -> str:
         count = "closed" if self._database.closed else f"{len(self):,} documents"
         encoder = "" if self._encoder is None else f", encoder={self._encoder!r}"
@@ -175,11 +172,6 @@ class Index:
             f"Index({str(self.path)!r}, {count}, {self.dimension} dimensions, "
             f"space_id={self.space_id!r}{encoder})"
         )
-
-    def get(self, id: str) -> Document | None:
-        """The document with this id, None where there is none."""
-        with self._database.reading() as connection:
-            return find_document(connection, check_text(id, "the id"))
 
     def documents(self) -> Iterator[Document]:
         """Every document that can be found, in the order they came; of one committed state.
@@ -193,11 +185,6 @@ class Index:
                 yield from stream_documents(connection, 0, rows)
             finally:
                 self._streams[thread] -= 1
-
-    def vectors(self, ids: Iterable[str] = ()) -> StoredVectors:
-        """The vectors of the present state, by row, with the rows of the documents ``ids``."""
-        with self._database.reading() as connection:
-            return StoredVectors.read(connection, self._current(connection), ids)
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[tuple[Connection, segments.Snapshot]]:
@@ -215,13 +202,14 @@ class Index:
         vector: NDArray[Any] | None = None,
         min_score: float | None = None,
         offset: int = 0,
+        group_by: str | None = None,
     ) -> Hits:
         """The ``k`` best documents, best first; fewer where fewer match.
 
         Args:
             query: a text, or its vector, float (dimension,), of any length but 0.
             k: how many, at least 1.
-            filter: conditions on the metadata, see :mod:`pocketquery.sdk.index.filters`.
+            filter: conditions on the metadata, see :mod:`pocketquery.sdk.results.filters`.
             mode: ``"dense"`` (by meaning), ``"lexical"`` (by words, BM25) or ``"hybrid"`` (both,
                 see :class:`pocketquery.sdk.index.search.Fusion`). By default hybrid for a text,
                 dense for a vector.
@@ -230,6 +218,8 @@ class Index:
                 by meaning or hybrid; what no document answers stays below about 0.2 in hybrid.
             offset: how many of the best to pass over: the second page of ten begins at 10. Pages
                 fit together: the first hits do not depend on how many are asked for.
+            group_by: a field of the metadata such as "path", as in a filter. Of the documents that
+                have one value of it only the best is a hit; ``others`` counts further ones.
 
         Raises:
             InvalidInputError: a blank text, a vector of another dimension or not finite, k < 1, an
@@ -243,8 +233,15 @@ class Index:
             snapshot = self._current(connection)
             count, alive = len(snapshot.vectors), snapshot.alive(connection)
             selection = Selection(connection, count, alive, condition)
-            ranking = rank(connection, snapshot, self.analyzer, request, selection)
-            return hits_of(connection, ranking)
+
+            def found(request: CheckedQuery) -> Hits:
+                ranking = rank(connection, snapshot, self.analyzer, request, selection)
+                return hits_of(connection, ranking)
+
+            if group_by is None:
+                return found(request)
+            whole = partial(replace, request, offset=0)
+            return best_of_groups(lambda k: found(whole(k=k)), group_by, request.k, offset)
 
     def add(self, documents: Iterable[Any], vectors: NDArray[Any] | None = None) -> None:
         """Add documents with their vectors, all or none.

@@ -20,8 +20,6 @@ from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
 from pocketquery.sdk.index.analysis import Analyzer
 from pocketquery.sdk.index.bm25 import Lexical, bm25
 from pocketquery.sdk.index.documents import Document, check_document, content, documents_of_rows
-from pocketquery.sdk.index.filters import Condition, matching_rows
-from pocketquery.sdk.index.hits import Hit, Hits
 from pocketquery.sdk.index.segments import Snapshot
 from pocketquery.sdk.index.vectors import (
     Query,
@@ -31,6 +29,8 @@ from pocketquery.sdk.index.vectors import (
     in_blocks,
     unit_rows,
 )
+from pocketquery.sdk.results.filters import Condition, matching_rows
+from pocketquery.sdk.results.hits import Hit, Hits
 from pocketquery.sdk.validation import check, check_count, check_text, number, optional, whole
 
 __all__ = [

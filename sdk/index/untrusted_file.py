@@ -70,12 +70,10 @@ class Connection(sqlite3.Connection):
     Attributes:
         file: the file's identity, whatever path leads to it.
         place: its path without links; SQLite's own files lie beside it there.
-        filters: whether it has the functions that filters need.
     """
 
     file: tuple[int, int] | None = None
     place: str = ""
-    filters: bool = False
 
     def close(self) -> None:
         """Close the file."""

@@ -17,7 +17,13 @@ from pocketquery.sdk.errors import ArtifactNotFoundError, InvalidInputError
 from pocketquery.sdk.files import checked_path, make_folder, real_path, write_atomic
 from pocketquery.sdk.folders import is_present
 
-__all__ = ["INDEX_VARIABLE", "claim_default_index", "default_index", "existing_default_index"]
+__all__ = [
+    "INDEX_VARIABLE",
+    "claim_default_index",
+    "default_index",
+    "existing_default_index",
+    "source_folder",
+]
 
 INDEX_VARIABLE = "POCKETQUERY_INDEX"
 """Of the environment: the index that is built and searched where none is named."""
@@ -53,6 +59,13 @@ def existing_default_index() -> Path:
     return place
 
 
+def source_folder(index: Path | str) -> str | None:
+    """The folder of texts that the default index was built of; None for another index."""
+    place = Path(index)
+    note = place.with_name(f"{place.name}.source")
+    return note.read_text("utf-8").strip() if note.is_file() else None
+
+
 def claim_default_index(folder: str) -> Path:
     """Where to build the default index of the texts in ``folder``; notes that it is of them.
 
@@ -63,7 +76,7 @@ def claim_default_index(folder: str) -> Path:
     source = str(real_path(checked_path(folder, "the folder of texts")))
     place = default_index()
     note = place.with_name(f"{place.name}.source")
-    known = note.read_text("utf-8").strip() if note.is_file() else ""
+    known = source_folder(place) or ""
     if is_present(place) and known != source:
         raise InvalidInputError(
             f"the index at {place} is of {known or 'an unknown folder'}, not of {source}; it would "

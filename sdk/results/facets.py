@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -43,29 +42,29 @@ def fields_of(query: Mapping[str, object]) -> Iterator[str]:
                 yield from fields_of(part)
 
 
-def count_values(metadata: Iterable[str], field: str) -> list[FacetCount]:
+def count_values(metadata: Iterable[Mapping[str, Any]], field: str) -> list[FacetCount]:
     """The values of ``field``, most frequent first, of equal ones numbers, then texts, rising.
 
     A list counts once for each of its values; null, lists in it and objects do not count.
 
     Args:
-        metadata: of each document, as it is stored.
+        metadata: of each document.
         field: as in a filter.
     """
     counts: Counter[tuple[bool, str | float]] = Counter()  # 1 and true are equal in Python
-    for text in metadata:
-        values = values_at(json.loads(text), field) or []
-        plain = (one for one in values if isinstance(one, (str, int, float)))
-        counts.update({(isinstance(one, bool), one) for one in plain})
+    for one in metadata:
+        values = values_at(one, field) or []
+        plain = (value for value in values if isinstance(value, (str, int, float)))
+        counts.update({(isinstance(value, bool), value) for value in plain})
     found = [FacetCount(value, count) for (_, value), count in counts.items()]
     return sorted(found, key=lambda one: (-one.documents, _order(one.value)))
 
 
-def count_fields(metadata: Iterable[str]) -> dict[str, int]:
+def count_fields(metadata: Iterable[Mapping[str, Any]]) -> dict[str, int]:
     """How many documents have each field, most frequent first; a field in an object by dots."""
     counts: Counter[str] = Counter()
-    for text in metadata:
-        counts.update(set(_fields(json.loads(text))))
+    for one in metadata:
+        counts.update(set(_fields(one)))
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 

@@ -27,9 +27,9 @@ from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.files import real_path
 from pocketquery.sdk.folders import check_replaceable
 from pocketquery.sdk.index.builder import create_index
-from pocketquery.sdk.index.filters import compile_filter
 from pocketquery.sdk.index.info import INDEX_FOLDER, INFO
 from pocketquery.sdk.plain_files import is_private
+from pocketquery.sdk.results.filters import compile_filter
 from pocketquery.sdk.slices.source import IndexState, read_source
 from pocketquery.sdk.validation import check_text
 
@@ -89,7 +89,7 @@ def slice_index(
 
     Args:
         index: the folder of the index to cut from; it is read whole, and left as it is.
-        filter: see :mod:`pocketquery.sdk.index.filters`.
+        filter: see :mod:`pocketquery.sdk.results.filters`.
         output: the slice's folder; an index that is there is replaced when the slice is complete.
         allow_empty: make an index of no documents where none is selected.
         public_key: ``index`` must be signed by its private half.

@@ -91,7 +91,7 @@ class Analyzer:
 
     def _count(self, chunk: str) -> tuple[int, tuple[str, ...]]:
         """A chunk's words and pairs, how many; and all its terms."""
-        terms = self._analyzed(chunk)
+        terms = self.terms_of(chunk)
         counted = len(terms.words) + len(terms.pairs), tuple(chain.from_iterable(terms))
         if len(chunk) <= _LONGEST_CACHED:
             if len(self._counted) >= _MOST_CACHED:
@@ -101,7 +101,7 @@ class Analyzer:
 
     def sequence(self, text: str) -> list[str]:
         """The terms of a text's words in their order, in which phrases are looked for."""
-        return [term for chunk in text.split() for term in self._analyzed(chunk).words]
+        return [term for chunk in text.split() for term in self.terms_of(chunk).words]
 
     def query(self, text: str, *, prefix: bool = False) -> Query:
         """A query's terms, and what a document must have.
@@ -114,7 +114,7 @@ class Analyzer:
         weights: dict[str, float] = {}
         words: dict[str, str] = {}
         for chunk in parsed.plain.split():
-            terms = self._analyzed(chunk)
+            terms = self.terms_of(chunk)
             plain = _PLAIN.fullmatch(chunk)
             for word in [plain[1]] if plain else cut(chunk).words:
                 term = self._term(word)
@@ -142,9 +142,9 @@ class Analyzer:
         )
 
     def _sharpest(self, chunk: str) -> frozenset[str]:
-        return self._analyzed(chunk).sharpest
+        return self.terms_of(chunk).sharpest
 
-    def _analyzed(self, chunk: str) -> Terms:
+    def terms_of(self, chunk: str) -> Terms:
         """The terms of a chunk of text, which has no blank inside."""
         plain = _PLAIN.fullmatch(chunk)
         if plain and not IDENTIFIER.match(plain[1]) and len(chunk) <= _LONGEST_CACHED:

@@ -8,13 +8,13 @@ from collections.abc import Iterable
 from pocketquery.sdk.words.characters import normalize
 from pocketquery.sdk.words.stemming import NONE, script_of
 
-__all__ = ["detect_language"]
+__all__ = ["COMMON", "detect_language"]
 
 _MOST_CHARACTERS = 1 << 18  # that are read
 _LEAST_SHARE = 0.08  # of the words in a script, that are a language's most common ones
 # Words that are common in one language and rare in its neighbours. Languages without a stemmer are
 # there so that they are not taken for another.
-_COMMON = {
+COMMON = {
     "arabic": "في من على إلى أن عن التي الذي هذا هذه كان مع ما لا بين ذلك",
     "persian": "در به از که این را با است برای آن یک می های ها شد بود",
     "urdu": "کے کی میں ہے کا اور سے کو نے ہیں پر کہ اس یہ ایک",
@@ -87,7 +87,7 @@ def detect_language(texts: Iterable[str]) -> str:
     )
     scores = {
         language: sum(counts[word] for word in normalize(words).casefold().split())
-        for language, words in _COMMON.items()
+        for language, words in COMMON.items()
     }
     best = max(scores, key=lambda language: scores[language])
     if scores[best] < _LEAST_SHARE * total or not total:

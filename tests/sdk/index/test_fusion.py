@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from pocketquery.sdk.index.bm25 import Lexical
 from pocketquery.sdk.index.documents import Document
-from pocketquery.sdk.index.hits import Hit
 from pocketquery.sdk.index.index import Index, open_index
 from pocketquery.sdk.index.search import Fusion
+from pocketquery.sdk.results.hits import Hit
 from tests.sdk.small_index import WordEncoder, new_index, vectors_of
 
 WORDS = ["bridge", "river", "engine", "garden", "castle", "comet", "x", "."]

@@ -19,6 +19,7 @@ case. ``$ne``, ``$nin`` and ``$not`` are exact opposites, so they match where th
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import sqlite3
@@ -31,7 +32,6 @@ import numpy as np
 from pocketquery.sdk.arrays import NDArray, Rows
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.fields import no_constant
-from pocketquery.sdk.index.untrusted_file import Connection
 from pocketquery.sdk.results.dates import in_order, span
 from pocketquery.sdk.results.facets import values_at
 from pocketquery.sdk.validation import check_text
@@ -99,9 +99,7 @@ def matching_rows(
         sql += " AND row IN (SELECT value FROM json_each(?))"
         parameters = (*parameters, json.dumps(among.tolist()))
     matching = np.zeros(count, bool)
-    if isinstance(connection, Connection) and not connection.filters:
-        add_functions(connection)
-        connection.filters = True
+    add_functions(connection)
     matching[[row for (row,) in connection.execute(sql, parameters).fetchall()]] = True
     return matching
 
@@ -109,6 +107,9 @@ def matching_rows(
 def add_functions(connection: sqlite3.Connection) -> None:
     """Give ``connection`` what conditions need beyond SQL: fields with dots or signs in their
     names, dates, texts in any case."""
+    with contextlib.suppress(sqlite3.OperationalError):  # it has none of them
+        connection.execute("SELECT filter_contains('', '')")
+        return
     for name, count, function in (
         ("filter_values", 2, _values_json),
         ("filter_order", 3, _of_texts(in_order)),

@@ -26,6 +26,8 @@ class Hit:
         cosine: with the query; None in a search by words, and for a text too short to have a
             vector.
         bm25: of the query's words; None in a search by meaning.
+        others: in a search with ``group_by``, how many more of the hundred best documents are of
+            the same group.
     """
 
     id: str
@@ -34,6 +36,7 @@ class Hit:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     cosine: float | None = None
     bm25: float | None = None
+    others: int = 0
 
     def __repr__(self) -> str:
         title = self.metadata.get("title")

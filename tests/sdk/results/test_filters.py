@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.sdk.index.filters import add_functions, compile_filter
 from pocketquery.sdk.index.untrusted_file import harden
 from pocketquery.sdk.results.facets import fields_of
+from pocketquery.sdk.results.filters import add_functions, compile_filter
 from tests.conformance.independent.filters import matches
 
 METADATA: list[dict[str, Any]] = [

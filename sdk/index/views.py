@@ -1,0 +1,101 @@
+"""What an index shows beside hits: its documents, their vectors and fields, snippets."""
+
+from __future__ import annotations
+
+import abc
+import json
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any
+
+from pocketquery.sdk.index.documents import Document, find_document
+from pocketquery.sdk.index.segments import Snapshot
+from pocketquery.sdk.index.stored_vectors import StoredVectors
+from pocketquery.sdk.index.untrusted_file import Connection
+from pocketquery.sdk.results.facets import FacetCount, count_fields, count_values, fields_of
+from pocketquery.sdk.results.filters import Condition, add_functions, compile_filter
+from pocketquery.sdk.results.hits import Hits
+from pocketquery.sdk.results.snippet import HasText, Snippet, snippet
+from pocketquery.sdk.validation import check_text, nearest
+
+__all__ = ["IndexViews"]
+
+
+class IndexViews(abc.ABC):
+    """The part of an index that shows its documents."""
+
+    @abc.abstractmethod
+    def reading(self) -> AbstractContextManager[tuple[Connection, Snapshot]]:
+        """One committed state."""
+
+    @abc.abstractmethod
+    def search(self, *query: Any, **options: Any) -> Hits:
+        """The best documents."""
+
+    def __len__(self) -> int:
+        """Documents that can be found."""
+        with self.reading() as (_, snapshot):
+            return len(snapshot)
+
+    def get(self, id: str) -> Document | None:
+        """The document with this id, None where there is none."""
+        with self.reading() as (connection, _):
+            return find_document(connection, check_text(id, "the id"))
+
+    def vectors(self, ids: Iterable[str] = ()) -> StoredVectors:
+        """The vectors of the present state, by row, with the rows of the documents ``ids``."""
+        with self.reading() as (connection, snapshot):
+            return StoredVectors.read(connection, snapshot, ids)
+
+    def facets(
+        self, field: str, *, filter: Mapping[str, Any] | None = None, query: str | None = None
+    ) -> list[FacetCount]:
+        """The values of ``field`` with the number of documents that have each, most frequent first:
+        ``index.facets("tags")[0]`` is ``FacetCount(value="garden", documents=12)``.
+
+        Args:
+            field: as in a filter; each value of a list counts.
+            filter: only documents that meet it.
+            query: only documents that a search for its words finds.
+
+        Raises:
+            InvalidInputError: as ``search``.
+        """
+        check_text(field, "the field")
+        if query is None:
+            return count_values(self._metadata(filter), field)
+        with self.reading() as (_, snapshot):
+            most = max(len(snapshot.vectors), 1)
+        hits = self.search(query, most, filter=filter, mode="lexical")
+        return count_values((hit.metadata for hit in hits), field)
+
+    def fields(self) -> dict[str, int]:
+        """The fields of the documents' metadata, with how many documents have each."""
+        return count_fields(self._metadata(None))
+
+    def unknown_fields(self, filter: Mapping[str, Any]) -> dict[str, str | None]:
+        """The fields in ``filter`` that no document has, each with the field that was probably
+        meant: ``{"yaer": "year"}``. A search takes them for absent."""
+        compile_filter(filter)
+        known = self.fields()
+        objects = {name[:dot] for name in known for dot, sign in enumerate(name) if sign == "."}
+        asked = dict.fromkeys(fields_of(filter))
+        return {
+            name: nearest(name, known)
+            for name in asked
+            if name not in known and name not in objects
+        }
+
+    def snippet(self, hit: HasText | str, query: str, *, length: int = 160) -> Snippet:
+        """The passage of a hit around the words of ``query``, marked, in the index's language; see
+        :func:`pocketquery.sdk.snippet`."""
+        with self.reading() as (_, snapshot):
+            language = {"en": "english"}.get(snapshot.language, snapshot.language)
+        return snippet(hit, query, length=length, language=language)
+
+    def _metadata(self, filter: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+        condition = Condition("1") if filter is None else compile_filter(filter)
+        with self.reading() as (connection, _):
+            add_functions(connection)
+            sql = f"SELECT metadata FROM documents WHERE {condition.sql}"
+            return [json.loads(text) for (text,) in connection.execute(sql, condition.parameters)]

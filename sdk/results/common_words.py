@@ -1,0 +1,44 @@
+"""Words so common that a snippet does not mark them: articles, pronouns, questions."""
+
+from __future__ import annotations
+
+from pocketquery.sdk.words.language import COMMON
+
+__all__ = ["is_common"]
+
+# Beside those by which languages are told apart.
+_MORE = {
+    "arabic": "أو إن ثم قد كل هل هو هي و",
+    "danish": "de du fra han hun hvad hvor hvordan i jeg kan man men om sig var vi",
+    "dutch": "als bij den der die dit hij hoe ik in je kan mijn naar of om tot uit waar "
+    "wat we wie ze zo",
+    "english": "a about after all also am an any at been but can could did do does had has "
+    "have he her him his how i if into its may me my no nor on our she should so "
+    "than their them then there these they those us we were what when where which "
+    "who whom whose why will would you your",
+    "finnish": "he jos me mikä minä missä miten mitä ne niin nyt ole sinä te tämä vain voi",
+    "french": "aux avec c ce ces cette comment d elle ils j je l leur mais me mon n ne nous "
+    "on ou où pas qu quand quel quelle quoi s sa se ses son sont vous à être",
+    "german": "aber als am an aus bei bin bis dass du einem einen einer eines er es hat ich "
+    "ihr in kann man mein nach noch oder sein sie sind so um uns vor wann war "
+    "warum was wenn wer werden wie wir wird wo zu zum zur über",
+    "hungarian": "azt ha hol ki mi mit",
+    "italian": "a ai al alla chi come cosa dal delle dove gli ha io lo ma mi nel nella o "
+    "perché più quale quando se si su",
+    "norwegian": "at de der du han hun hva hvor hvordan i jeg kan man men om seg var vi",
+    "polish": "a ale co czy gdzie już kto są ta tak ten za",
+    "portuguese": "ao as como das ela ele eu foi mas nas nos onde ou por qual quando quem ser "
+    "seu sua são à",
+    "romanian": "al am ar ca ce cum da prin sa se sunt una unde",
+    "russian": "а без был была быть вы где да до его если есть же какой когда который кто ли "
+    "мы но о об он она они при так то я",
+    "spanish": "a como cuando cuál cómo donde dónde ella está fue le me mi más no o pero "
+    "quién qué ser si sin son sus yo él",
+    "swedish": "alla de du där eller han hon hur i jag kan man men mig min när sig så vad vem vi",
+    "turkish": "ama ben biz mi nasıl nerede o sen",
+}
+
+
+def is_common(word: str, language: str) -> bool:
+    """Whether ``word``, in lower case, is one of them."""
+    return any(word in words.get(language, "").split() for words in (COMMON, _MORE))

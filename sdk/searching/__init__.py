@@ -1,0 +1,1 @@
+"""``pocketquery search``: what it asks and how it shows hits."""
