@@ -349,26 +349,26 @@ def _has_word(text: str) -> bool:
     return any(_shape(one) in "w0hk" for one in _normal(text))
 
 
+_HYPHENS = "".join(chr(point) for point in range(0x3000) if _is("hyphens", chr(point)))
+_ESCAPED = re.escape(_HYPHENS)
+_MARKS = ('"\u201c\u201d\u201e\u201f\u301d\u301e\u301f\uff02', "«»", "‹›")
+_PHRASES = [f"[{some}](?P<phrase{n}>[^{some}]+)[{some}](?!\\w)" for n, some in enumerate(_MARKS)]
+_PART = re.compile(
+    rf"(?<!\S)(?P<sign>[+＋{_ESCAPED}])?(?:{'|'.join(_PHRASES)})"
+    rf"|(?<!\S)(?P<operator>[+＋{_ESCAPED}])(?P<chunk>(?:[^\w\s+{_ESCAPED}]?[^\W\d])\S*)"
+)
+
+
 def _parts(text: str) -> tuple[str, list[tuple[bool, bool, str]]]:
     """The plain text; of each part whether it excludes, whether it is a phrase, what is in it."""
-    hyphens = "".join(chr(p) for p in range(0x3000) if _is("hyphens", chr(p)))
-    escaped = re.escape(hyphens)
-    marks = ('"\u201c\u201d\u201e\u201f\u301d\u301e\u301f\uff02', "«»", "‹›")
-    phrases = "|".join(
-        f"[{some}](?P<phrase{n}>[^{some}]+)[{some}](?!\\w)" for n, some in enumerate(marks)
-    )
-    pattern = re.compile(
-        rf"(?<!\S)(?P<sign>[+＋{escaped}])?(?:{phrases})"
-        rf"|(?<!\S)(?P<operator>[+＋{escaped}])(?P<chunk>(?:[^\w\s+{escaped}]?[^\W\d])\S*)"
-    )
     parts, plain, done, words = [], "", 0, 0
-    for match in pattern.finditer(text):
+    for match in _PART.finditer(text):
         groups = match.groupdict()
         phrase = next((body for name, body in groups.items() if "phrase" in name and body), "")
         body = phrase or groups["chunk"]
         if not _has_word(body):
             continue
-        excludes = (groups["sign"] or groups["operator"] or "+") in hyphens
+        excludes = (groups["sign"] or groups["operator"] or "+") in _HYPHENS
         before = text[done : match.start()]
         words += sum(map(_has_word, _CHUNK.findall(before))) + (not phrase)
         plain += before + ("" if excludes else body)
