@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from pocketquery.sdk.bundle.installed import installed_bundle
 from pocketquery.sdk.commands import add_command
-from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.errors import ArtifactNotFoundError, InvalidInputError
 from pocketquery.sdk.files import real_path
-from pocketquery.sdk.indexing.default_index import default_index, existing_default_index
+from pocketquery.sdk.indexing.default_index import default_index
 from pocketquery.sdk.indexing.options import (
     add_encoder,
     add_engine,
@@ -194,8 +194,15 @@ def _build(arguments: argparse.Namespace, notes: CorpusNotes) -> IndexReport:
     if follows:
         _check_only_for_folders(arguments)
     if follows and not sources:
+        from pocketquery.sdk.indexing.folder_index import has_index
+
         _check_only_for_corpora(arguments)
-        return _update(arguments.output or existing_default_index(), arguments, notes)
+        if arguments.output is None and not has_index(default_index()):
+            raise ArtifactNotFoundError(
+                f"there is no index at {default_index()} to update; name the folder, and it is "
+                "built: pocketquery index FOLDER --update. Or name another index with --output"
+            )
+        return _update(arguments.output or default_index(), arguments, notes)
     if len(sources) != 1:
         named = ", ".join("FOLDER" if name == "folder" else f"--{name}" for name in sources)
         raise InvalidInputError(
@@ -233,6 +240,10 @@ def _check_only_for_folders(arguments: argparse.Namespace) -> None:
                 f"{option} is given with --{name.replace('_', '-')}; it is for the index of a "
                 "folder of files, unsigned"
             )
+    if arguments.watch:
+        from pocketquery.sdk.indexing.watching import load_watchfiles
+
+        load_watchfiles()  # before the work of building
 
 
 def _index_folder(folder: str, arguments: argparse.Namespace, notes: CorpusNotes) -> IndexReport:

@@ -7,15 +7,29 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 
 from pocketquery.sdk.errors import MissingExtraError, PocketQueryError
 from pocketquery.sdk.files import real_path
 
-__all__ = ["watch_folder"]
+__all__ = ["load_watchfiles", "watch_folder"]
 
 _DEBOUNCE_MS = 2000  # a save of many files is one update
 _STEP_MS = 300  # without a change, after which an update begins
 _LOOK_ANYWAY_MS = 60_000  # not every file system reports its changes
+
+
+def load_watchfiles() -> ModuleType:
+    """The package that reports changes.
+
+    Raises:
+        MissingExtraError: it is not installed.
+    """
+    try:
+        import watchfiles
+    except ImportError as error:
+        raise MissingExtraError.of("watchfiles", "files") from error
+    return watchfiles
 
 
 def watch_folder(
@@ -36,14 +50,11 @@ def watch_folder(
         MissingExtraError: the package watchfiles is not installed.
         PocketQueryError: the folder is gone.
     """
-    try:
-        import watchfiles
-    except ImportError as error:
-        raise MissingExtraError.of("watchfiles", "files") from error
+    watchfiles = load_watchfiles()
     place = real_path(index)
     own = (place, place.with_name(f".{place.name}.building"), place.with_name(f".{place.name}.old"))
 
-    def counts(_: watchfiles.Change, name: str) -> bool:
+    def counts(_: object, name: str) -> bool:
         return not any(Path(name) == one or one in Path(name).parents for one in own)
 
     with contextlib.suppress(KeyboardInterrupt), _interrupted_by_sigterm():

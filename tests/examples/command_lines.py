@@ -17,7 +17,7 @@ from tests.examples.pages import ROOT
 
 # Programs of others: what they take is theirs to say.
 _OTHERS = {"openssl", "flower-supernode", "torchrun", "npm", "cd", "node", "echo"}
-_OTHERS |= {"cat", "cut", "grep", "head", "mkdir", "tail"}
+_OTHERS |= {"cat", "cut", "grep", "head", "mkdir", "rm", "systemctl", "tail"}
 _ENDS = re.compile(r"[;&|\n]+")
 _HERE_DOCUMENT = re.compile(
     r"^(?P<before>.*)<<\s*(?P<quote>['\"]?)(?P<end>\w+)(?P=quote)(?P<after>.*)\n"

@@ -29,7 +29,7 @@ def notes(tmp_path: Path, tiny_bundle: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_an_update_needs_no_options(notes: Path, shell: Shell) -> None:
-    shell("index", "--update", code=2, says="build it with: pocketquery index FOLDER")
+    shell("index", "--update", code=2, says="pocketquery index FOLDER --update")
     built = shell("index", str(notes), "--exclude", "drafts/", says="2 documents, 3 passages")
     assert "passages a second" in built.out
     shell("index", "--update", says="no change; 0 passages encoded")
@@ -55,7 +55,7 @@ def test_an_update_of_nothing_builds(notes: Path, shell: Shell) -> None:
         (["--update", "--include", "*.txt"], "made with include none, not with *.txt"),
         (["--update", "--bundle", "default"], "not with default"),
         (["--update", "--passages"], "--passages is given without --corpus"),
-        (["--update", "--output", "elsewhere"], "there is no index at elsewhere"),
+        (["--update", "--output", "elsewhere"], "elsewhere; build one with"),
     ],
 )
 def test_what_does_not_go_with_an_update(
@@ -63,6 +63,14 @@ def test_what_does_not_go_with_an_update(
 ) -> None:
     shell("index", str(notes))
     shell("index", *arguments, code=2, says=message)
+
+
+def test_a_missing_package_is_named_before_the_work(
+    notes: Path, tmp_path: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "watchfiles", None)
+    shell("index", str(notes), "--watch", code=2, says="pocketquery[files]")
+    assert not (tmp_path / "index").exists()
 
 
 @pytest.mark.slow  # a process of its own that starts, and waits for changes
