@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pocketquery.sdk.words.language import COMMON
 
-__all__ = ["is_common"]
+__all__ = ["MORE", "is_common"]
 
 # Beside those by which languages are told apart.
-_MORE = {
+MORE = {
     "arabic": "أو إن ثم قد كل هل هو هي و",
     "danish": "de du fra han hun hvad hvor hvordan i jeg kan man men om sig var vi",
     "dutch": "als bij den der die dit hij hoe ik in je kan mijn naar of om tot uit waar "
@@ -41,4 +41,4 @@ _MORE = {
 
 def is_common(word: str, language: str) -> bool:
     """Whether ``word``, in lower case, is one of them."""
-    return any(word in words.get(language, "").split() for words in (COMMON, _MORE))
+    return any(word in words.get(language, "").split() for words in (COMMON, MORE))

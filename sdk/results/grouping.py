@@ -44,4 +44,7 @@ def best_of_groups(search: Callable[[int], Hits], field: str, k: int, offset: in
 
 def _key(hit: Hit, field: str, place: int) -> str | int:
     values = values_at(hit.metadata, field)
-    return place if values is None else json.dumps(values, sort_keys=True)
+    if values is None:
+        return place
+    equal = [int(v) if isinstance(v, float) and v.is_integer() else v for v in values]
+    return json.dumps(equal, sort_keys=True)

@@ -21,7 +21,7 @@ from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.results.common_words import is_common
 from pocketquery.sdk.validation import check_text
 from pocketquery.sdk.words.analyzer import Analyzer
-from pocketquery.sdk.words.characters import UNSPACED
+from pocketquery.sdk.words.characters import DROPPED, UNSPACED
 from pocketquery.sdk.words.query import Query
 
 __all__ = ["HasText", "Snippet", "snippet"]
@@ -130,7 +130,7 @@ def _wanted(asked: Query, analyzer: Analyzer) -> tuple[dict[str, int], dict[str,
     for number, chunk in enumerate(chunks):
         terms = _all_terms(analyzer, chunk)
         known |= terms
-        if is_common("".join(filter(str.isalnum, chunk)).casefold(), analyzer.language):
+        if is_common("".join(filter(str.isalnum, chunk)).lower(), analyzer.language):
             continue
         for term in terms:
             weak.setdefault(term, number)
@@ -298,7 +298,7 @@ def _extends(character: str) -> bool:
     """Whether it is seen as part of the character before: accents, vowel signs, tones, joiners."""
     if character.isascii():
         return False
-    if unicodedata.category(character) in ("Mn", "Mc", "Me", "Cf"):
+    if unicodedata.category(character) in ("Mn", "Mc", "Me", "Cf") or DROPPED.match(character):
         return True
     return "\U0001f3fb" <= character <= "\U0001f3ff" or character in "\uff9e\uff9f\u0e33\u0eb3"
 

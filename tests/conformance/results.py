@@ -19,6 +19,10 @@ from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.index.builder import create_index
 from pocketquery.sdk.index.documents import Document
 from pocketquery.sdk.index.index import Index, open_index
+from pocketquery.sdk.results.common_words import MORE
+from pocketquery.sdk.results.snippet import snippet
+from pocketquery.sdk.words import LANGUAGES
+from pocketquery.sdk.words.language import COMMON
 from tests.sdk.javascript_indexes import SAFE, plain
 
 __all__ = ["TARGET", "main", "records_index"]
@@ -33,6 +37,15 @@ _TEXTS = [
     "20240531", "0001-01-01", "9999-12-30", "2024-5-31", "0000-01", "soon",
 ]  # fmt: skip
 _FIELDS = ["path", "date", "author.name", "author", "a.b", "a.b.c", "a..b", ".", "tags", "lang"]
+_LANGUAGES = ["english", "german", "french", "russian", "turkish", "arabic", "none"]
+_PIECES = [
+    *"plant planted planting Pflanzen Straßen STRASSE the I how der est и bir في".split(),
+    *"get_user_name getUserName C++ .NET 3.11.7 v2.0 e-mail e-mails don't don’t #12 U.S.A.".split(),
+    *"... ) — ... ! 猫 見当がつかぬ。 ガｶﾞ ชาวโลก 학교에서 학교 स्कूल किताबें المدينةِ".split(),
+    "👩‍👩‍👧‍👦", "🇩🇪🇫🇷", "👍🏽", "a\u0301\u0323", "soft\u00adware", "software", "xyz" * 13,
+    "Ба\u0301бушки", "бабушка", "\u1112\u1161\u11ab", "\n\n", "\u3000", "https://example.org/a/b?c=d&e=f",
+    "A sentence. Another one! A third? Yes",
+]  # fmt: skip
 _ORDERS = ("$gt", "$gte", "$lt", "$lte")
 
 
@@ -42,10 +55,30 @@ def main() -> None:
     records = [_record(draw) for _ in range(150)]
     with tempfile.TemporaryDirectory() as folder, records_index(records, Path(folder)) as index:
         filters = [[one, matching(index, one)] for one in (_filter(draw) for _ in range(600))]
+        asked = [{"field": draw.choice(_FIELDS)} for _ in range(20)]
+        asked += [{"field": "tags", "query": "text"}, {"field": "a.b", "filter": filters[0][0]}]
+        facets = [one | {"counts": index.facets(**one)} for one in asked]
+        groups = [_grouped(index, draw) for _ in range(20)]
+        fields = index.fields()
     met = sum(1 for _, rows in filters if rows)
-    text = json.dumps(plain({"records": records, "filters": filters}), separators=(",", ":"))
+    expected = {"records": records, "filters": filters, "facets": facets, "groups": groups}
+    expected |= {"fields": fields, "snippets": [_snippet(draw) for _ in range(800)]}
+    text = json.dumps(plain(expected), separators=(",", ":"))
     TARGET.write_bytes(gzip.compress(text.encode(), mtime=0))
+    write_common_words()
     print(len(records), "records,", len(filters), "filters,", met, "with matches")
+
+
+def write_common_words() -> None:
+    """``sdk/js/src/words/common_words.ts``, which JavaScript's snippets do not mark."""
+    head = "/** What a snippet does not mark, by language; written by tests/conformance. */\n\n"
+    lines = ["export const COMMON: Readonly<Record<string, string>> = {"]
+    for language in COMMON:
+        if language in LANGUAGES:
+            words = {*COMMON[language].split(), *MORE.get(language, "").split()}
+            lines.append(f'  {language}: "{" ".join(sorted(words))}",')
+    text = head + "\n".join([*lines, "};\n"])
+    (TARGET.parents[1] / "sdk/js/src/words/common_words.ts").write_text(text, encoding="utf-8")
 
 
 def records_index(records: list[dict[str, Any]], folder: Path) -> Index:
@@ -62,6 +95,23 @@ def matching(index: Index, query: Any) -> list[int] | None:
         return sorted(int(hit.id) for hit in index.search(np.ones(8), 1000, filter=query))
     except InvalidInputError:
         return None
+
+
+def _grouped(index: Index, draw: random.Random) -> dict[str, Any]:
+    options: dict[str, Any] = {"k": draw.choice((1, 5, 20, 140)), "offset": draw.choice((0, 3, 60))}
+    options |= {"group_by": draw.choice(_FIELDS)}
+    hits = index.search("text", mode="lexical", **options)
+    return options | {"hits": [[hit.id, hit.others] for hit in hits]}
+
+
+def _snippet(draw: random.Random) -> list[Any]:
+    count, query = draw.choice((1, 5, 20, 60, 120)), [draw.choice(_PIECES) for _ in range(3)]
+    pieces = [draw.choice(_PIECES) for _ in range(count)]
+    text = draw.choice([" ", " ", " ", "", ", ", ". "]).join(pieces)
+    language, length = draw.choice(_LANGUAGES), draw.choice((20, 40, 100, 160, 300))
+    asked = draw.choice([" ".join(query), query[0], f'"{query[0]} {query[1]}"', f"+{query[0]}"])
+    found = snippet(text, asked, length=length, language=language)
+    return [text, asked, language, length, found.text, found.marks]
 
 
 def _record(draw: random.Random) -> dict[str, Any]:

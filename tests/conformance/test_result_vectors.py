@@ -1,10 +1,11 @@
-"""Filters do what conformance/results.json.gz says, by the index and by the page alone."""
+"""Filters, facets, groups and snippets are those of conformance/results.json.gz."""
 
 from __future__ import annotations
 
 import gzip
 from pathlib import Path
 
+from pocketquery.sdk import snippet
 from tests.conformance.independent.filters import Refused, check, matches, parsed
 from tests.conformance.results import TARGET, matching, records_index
 
@@ -16,6 +17,24 @@ def test_filters(tmp_path: Path) -> None:
         for query, rows in EXPECTED["filters"]:
             assert matching(index, query) == rows, query
             assert _matching(query) == rows, query
+
+
+def test_facets_fields_and_groups(tmp_path: Path) -> None:
+    with records_index(EXPECTED["records"], tmp_path) as index:
+        for one in EXPECTED["facets"]:
+            options = {name: value for name, value in one.items() if name != "counts"}
+            assert [list(count) for count in index.facets(**options)] == one["counts"]
+        for one in EXPECTED["groups"]:
+            options = {name: value for name, value in one.items() if name != "hits"}
+            hits = index.search("text", mode="lexical", **options)
+            assert [[hit.id, hit.others] for hit in hits] == one["hits"]
+        assert index.fields() == EXPECTED["fields"]
+
+
+def test_snippets() -> None:
+    for text, query, language, length, shown, marks in EXPECTED["snippets"]:
+        found = snippet(text, query, length=length, language=language)
+        assert (found.text, [list(mark) for mark in found.marks]) == (shown, marks), (text, query)
 
 
 def _matching(query: object) -> list[int] | None:

@@ -264,16 +264,20 @@ export class Contents {
   /** Which rows meet the condition; deleted documents meet none. */
   matching(condition: Condition): Uint8Array {
     const matching = new Uint8Array(this.vectors.length);
+    this.readMetadata(condition.fields, (read, row) => (matching[row] = condition.test(read) ? 1 : 0));
+    return matching;
+  }
+
+  /** Calls `use` with each living row and what gives a field of its metadata, undefined where it is absent. */
+  readMetadata(fields: ReadonlySet<string>, use: (read: (field: string) => unknown, row: number) => void): void {
     let first = 0;
     for (const part of this.parts) {
-      part.prepare(condition.fields);
+      part.prepare(fields);
       for (let row = 0; row < part.count; row++) {
-        if (!this.alive[first + row]) continue;
-        if (condition.test((field) => part.value(row, field))) matching[first + row] = 1;
+        if (this.alive[first + row]) use((field) => part.value(row, field), first + row);
       }
       first += part.count;
     }
-    return matching;
   }
 
   private lengthNorms(): Float32Array {

@@ -28,9 +28,11 @@ import { withDeltas } from "./deltas/apply.js";
 import { NoDocuments } from "./deltas/base.js";
 import { compileFilter } from "./filters.js";
 import { type Check, readFolder } from "./folder.js";
+import { bestOfGroups } from "./group.js";
 import {
   ADD_OPTIONS,
   type AddOptions,
+  type CheckedQuery,
   checkQuery,
   type QueryEncoder,
   SEARCH_OPTIONS,
@@ -41,8 +43,10 @@ import { quantize, unitVector, type VectorLike } from "./vectors/vectors.js";
 export { type ChangeStore, checkWritten, MemoryChanges, type Written, writtenIn } from "./changes/change_store.js";
 export { IndexedDbChanges } from "./changes/indexed_db_changes.js";
 export type { Document, Metadata, NewDocument } from "./document.js";
+export { type FacetCount, type FacetOptions, facets } from "./facets.js";
 export type { Filter } from "./filters.js";
 export type { AddOptions, Mode, QueryEncoder, SearchOptions } from "./query.js";
+export { type Snippet, type SnippetOptions, snippet } from "./snippet.js";
 export type { VectorLike } from "./vectors/vectors.js";
 
 /** A document found. */
@@ -59,6 +63,8 @@ export interface Hit {
   readonly cosine: number | null;
   /** Of the query's words; null in a search by meaning. */
   readonly bm25: number | null;
+  /** In a search with `groupBy`, how many more of the hundred best documents are of the same group. */
+  readonly others: number;
 }
 
 /** The vectors of an index's documents: what training compares queries with. */
@@ -243,16 +249,29 @@ export class Index {
    *   unknown mode or filter operator; dense or hybrid for a text without an encoder
    */
   async search(query: string | VectorLike, options: SearchOptions = {}): Promise<Hit[]> {
-    const { filter } = checkOptions(options, SEARCH_OPTIONS);
+    const { filter, groupBy } = checkOptions(options, SEARCH_OPTIONS);
     await this.refresh();
     const condition = filter === undefined || filter === null ? undefined : compileFilter(filter);
     const request = await checkQuery(query, options, this.dimension, this.encoder, this.contents.analyzer);
-    const { rows, scores, cosines, bm25 } = await this.contents.rank(request, condition && this.contents.matching(condition));
+    const allowed = condition && this.contents.matching(condition);
+    if (groupBy === undefined) return this.found(request, allowed);
+    const best = (k: number): Promise<Hit[]> => this.found({ ...request, k, offset: 0 }, allowed);
+    return bestOfGroups(best, checkText(groupBy, "groupBy"), request.k, request.offset);
+  }
+
+  private async found(request: CheckedQuery, allowed: Uint8Array | undefined): Promise<Hit[]> {
+    const { rows, scores, cosines, bm25 } = await this.contents.rank(request, allowed);
     return Array.from(rows, (row, i) => {
       const { id, text, metadata } = this.contents.document(row);
       const cosine = cosines?.[i] ?? NaN;
-      return { id, score: scores[i]!, text, metadata, cosine: Number.isNaN(cosine) ? null : cosine, bm25: bm25?.[i] ?? null };
+      const words = { cosine: Number.isNaN(cosine) ? null : cosine, bm25: bm25?.[i] ?? null };
+      return { id, score: scores[i]!, text, metadata, ...words, others: 0 };
     });
+  }
+
+  /** @internal What facets.ts and snippet.ts read. */
+  get state(): Contents {
+    return this.contents;
   }
 
   /**

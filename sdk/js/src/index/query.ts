@@ -53,6 +53,11 @@ export interface SearchOptions {
   readonly prefix?: boolean;
   /** How many of the best to pass over; 0 by default. Pages fit together: the first hits do not depend on `k`. */
   readonly offset?: number;
+  /**
+   * A field of the metadata such as "path", as in a filter. Of the documents that have one value of it only the best
+   * is a hit; its `others` counts further ones, and `k` and `offset` count groups.
+   */
+  readonly groupBy?: string;
 }
 
 export const SEARCH_OPTIONS: Names<SearchOptions> = {
@@ -63,6 +68,7 @@ export const SEARCH_OPTIONS: Names<SearchOptions> = {
   minScore: true,
   prefix: true,
   offset: true,
+  groupBy: true,
 };
 
 /** A query with what its mode needs. */

@@ -17,7 +17,7 @@ const CHUNKS_AT_ONCE = 2048;
 const PLAIN = /^["'([]*([A-Za-z0-9]{1,128})["')\],.;:!?]*$/; // a word as most are
 
 /** The terms of a chunk of text, which has no blank inside. Words and pairs make a document's length. */
-interface Terms {
+export interface Terms {
   readonly words: readonly string[];
   readonly pairs: readonly string[];
   readonly compounds: readonly string[];
@@ -61,7 +61,7 @@ export class Analyzer {
     for (let start = 0; start < chunks.length; start += CHUNKS_AT_ONCE) {
       await breathe(signal);
       const some = chunks.slice(start, start + CHUNKS_AT_ONCE);
-      const analyzed = await this.complete(() => some.map((chunk) => this.terms(chunk)));
+      const analyzed = await this.complete(() => some.map((chunk) => this.termsOf(chunk)));
       for (const one of analyzed) {
         length += one.words.length + one.pairs.length;
         for (const kind of KINDS) for (const term of one[kind]) terms.set(term, (terms.get(term) ?? 0) + 1);
@@ -90,7 +90,7 @@ export class Analyzer {
       const terms = new Map<string, number>();
       const words = new Map<string, string>();
       for (const chunk of chunksOf(plain)) {
-        const some = this.terms(chunk);
+        const some = this.termsOf(chunk);
         const plainly = PLAIN.exec(chunk)?.[1];
         for (const word of plainly === undefined ? cut(chunk).words : [plainly]) {
           const term = this.term(word);
@@ -117,17 +117,17 @@ export class Analyzer {
   }
 
   private inOrder(text: string): string[] {
-    return chunksOf(text).flatMap((chunk) => this.terms(chunk).words);
+    return chunksOf(text).flatMap((chunk) => this.termsOf(chunk).words);
   }
 
   /** What a document must have to have this chunk: the whole name, where it is one. */
   private sharpest(chunk: string): readonly string[] {
-    const { words, pairs, compounds, joins } = this.terms(chunk);
+    const { words, pairs, compounds, joins } = this.termsOf(chunk);
     return [compounds.slice(-1), joins, pairs, words].find((some) => some.length > 0) ?? [];
   }
 
   /** What `work` gives once no word lacks its stemmer. */
-  private async complete<T>(work: () => T): Promise<T> {
+  async complete<T>(work: () => T): Promise<T> {
     for (;;) {
       const made = work();
       if (!(await this.stemming.complete())) return made;
@@ -136,7 +136,8 @@ export class Analyzer {
     }
   }
 
-  private terms(chunk: string): Terms {
+  /** The terms of a chunk of text, which has no blank inside; within {@link complete}. */
+  termsOf(chunk: string): Terms {
     let terms = this.known.get(chunk);
     if (terms === undefined) {
       terms = this.analyzed(chunk);

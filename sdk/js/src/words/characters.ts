@@ -20,6 +20,7 @@ export const BEYOND_ASCII = /[^\0-\x7f]/;
 const APOSTROPHES = "'`\u00b4\u02b9\u02bb\u02bc\u02bd\u02c8\u055a\u05f3\u2018\u2019\u201b\u2032\ua78c";
 export const HYPHENS = "-\u058a\u05be\u2010\u2011\u2012\u2013\u2212";
 const ALIKE = new Map(["\u0649\u064a", "\u06cc\u064a", "\u06a9\u0643", "\u06c1\u0647", "\u06c3\u0629"].map(([a, b]) => [a, b]));
+const TONES = /^[\u{1f3fb}-\u{1f3ff}\uff9e\uff9f\u0e33\u0eb3]/u;
 const ACCENTS = /[\u0300-\u036f]+/g;
 
 const MOST_MARKS = 30;
@@ -46,6 +47,12 @@ export function lettersOf(run: string): string[] {
     else letters.push(character);
   }
   return letters;
+}
+
+/** Whether it is seen as part of the character before: accents, vowel signs, tones, joiners. */
+export function extendsCharacter(character: string): boolean {
+  if (!BEYOND_ASCII.test(character)) return false;
+  return MARKS.begins(character) || DROPPED.has(character.codePointAt(0)!) || TONES.test(character);
 }
 
 /** Whether a character is a decimal digit, of whatever script. */

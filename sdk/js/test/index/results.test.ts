@@ -1,14 +1,17 @@
-/** What filters select, as in Python: conformance/results.json.gz. */
+/** Filters, facets, groups and snippets are Python's: conformance/results.json.gz. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { test } from "node:test";
 import { InvalidInputError } from "pocketquery";
-import { MemoryChanges, openIndex } from "pocketquery/index";
+import { facets, type Index, MemoryChanges, openIndex, snippet } from "pocketquery/index";
 import { DATA, unpacked } from "./data.js";
 
 interface Expected {
   records: Record<string, unknown>[];
   filters: [filter: Record<string, unknown>, rows: number[] | null][];
+  facets: { field: string; query?: string; filter?: Record<string, unknown>; counts: [value: unknown, documents: number][] }[];
+  groups: { k: number; offset: number; group_by: string; hits: [id: string, others: number][] }[];
+  snippets: [text: string, query: string, language: string, length: number, shown: string, marks: [number, number][]][];
 }
 
 const EXPECTED = unpacked(join(DATA, "../results.json.gz")) as Expected;
@@ -27,4 +30,36 @@ test("filters", async () => {
     if (rows === null) await assert.rejects(hits, InvalidInputError, what);
     else assert.deepEqual((await hits).map(({ id }) => Number(id)).sort((a, b) => a - b), rows, what);
   }
+});
+
+test("facets", async () => {
+  for (const { field, counts, ...options } of EXPECTED.facets) {
+    const found = await facets(index, field, options);
+    const plain = counts.map(([value, documents]) => [typeof value === "bigint" ? Number(value) : Object.is(value, -0) ? 0 : value, documents]);
+    assert.deepEqual(found.map(({ value, documents }) => [Object.is(value, -0) ? 0 : value, documents]), plain, field);
+  }
+});
+
+test("groups", async () => {
+  for (const { hits, group_by: groupBy, ...options } of EXPECTED.groups) {
+    const found = await index.search("text", { mode: "lexical", groupBy, ...options });
+    assert.deepEqual(found.map(({ id, others }) => [id, others]), hits, groupBy);
+  }
+  await assert.rejects(index.search("text", { mode: "lexical", groupBy: 7 as never }), InvalidInputError);
+});
+
+test("snippets, with marks in UTF-16 units", async () => {
+  const indexes = new Map<string, Index>();
+  for (const [text, query, language, length, shown, marks] of EXPECTED.snippets) {
+    const own = indexes.get(language) ?? (await openIndex(null, { encoder, changes: new MemoryChanges(), language }));
+    indexes.set(language, own);
+    const found = await snippet(own, text, query, { length });
+    const what = JSON.stringify([text, query, language]);
+    assert.equal(found.text, shown, what);
+    const letters = Array.from(shown);
+    const pieces = marks.map(([start, stop]) => letters.slice(start, stop).join(""));
+    assert.deepEqual(found.marks.map(([start, stop]) => found.text.slice(start, stop)), pieces, what);
+  }
+  await assert.rejects(snippet(index, "text", "text", { length: 19 }), InvalidInputError);
+  await assert.rejects(snippet(index, 7 as never, "text"), InvalidInputError);
 });
