@@ -62,7 +62,7 @@ def main() -> None:
         fields = index.fields()
     met = sum(1 for _, rows in filters if rows)
     expected = {"records": records, "filters": filters, "facets": facets, "groups": groups}
-    expected |= {"fields": fields, "snippets": [_snippet(draw) for _ in range(800)]}
+    expected |= {"fields": fields, "snippets": [_snippet(draw) for _ in range(300)]}
     text = json.dumps(plain(expected), separators=(",", ":"))
     TARGET.write_bytes(gzip.compress(text.encode(), mtime=0))
     write_common_words()
