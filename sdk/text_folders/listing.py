@@ -34,6 +34,7 @@ _IMAGES = frozenset(".png .jpg .jpeg .gif .svg .webp .ico .bmp .tif .tiff .avif 
 _FOLDERS = frozenset(
     "node_modules __pycache__ __MACOSX venv site-packages bower_components".split()
 )
+_EXTRA = '"pocketquery[files]"'
 _MOST_KINDS = 8  # that are counted in a line
 _HIDDEN = frozenset("Thumbs.db desktop.ini".split())
 
@@ -95,7 +96,10 @@ def skipped_line(skipped: Sequence[Skipped]) -> str:
     others = sum(count for _, count in kinds[_MOST_KINDS:])
     kinds = kinds[:_MOST_KINDS] + [("other", others)] * bool(others)
     counted = ", ".join(f"{count} {kind}" for kind, count in kinds)
-    return f"skipped {len(skipped)} file{'s' if len(skipped) > 1 else ''}: {counted}"
+    line = f"skipped {len(skipped)} file{'s' if len(skipped) > 1 else ''}: {counted}"
+    if any(_EXTRA in one.why for one in skipped):
+        line += f"; pip install {_EXTRA} reads more of them"
+    return line
 
 
 def list_files(
@@ -162,7 +166,7 @@ class _Walk:
                 continue
             names = {entry.name for entry in entries}
             if name and "pyvenv.cfg" in names:
-                self._skip(name, "virtual environments", "a virtual environment")
+                self._skip(name, "virtual environment", "a virtual environment of Python")
                 continue
             if ".gitignore" in names:
                 ignores = [*ignores, *_read_ignores(place, "", len(name) + 1 if name else 0)]
@@ -182,7 +186,7 @@ class _Walk:
         if entry.name.startswith(".") or entry.name in _HIDDEN:
             return True
         if is_folder and entry.name in _FOLDERS:
-            self._skip(name, f"{entry.name} folders", f"a folder of {entry.name}")
+            self._skip(name, entry.name, "a folder of programs")
         elif self._exclude is not None and self._exclude.match_file(name + "/" * is_folder):
             self._skip(name, "excluded", "excluded")
         elif _is_ignored(ignores, name + "/" * is_folder):

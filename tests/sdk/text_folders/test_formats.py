@@ -197,7 +197,8 @@ def test_pdf_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert reasons["scan.pdf"] == "a PDF without text, of pictures alone; OCR it first"
     monkeypatch.setitem(sys.modules, "pypdfium2", None)
     reasons, line = skipped(tmp_path)
-    assert line == "skipped 3 files: 3 .pdf"
+    hint = 'pip install "pocketquery[files]" reads more of them'
+    assert line == f"skipped 3 files: 3 .pdf; {hint}"
     assert 'pip install "pocketquery[files]"' in reasons["scan.pdf"]
 
 
