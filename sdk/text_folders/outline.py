@@ -117,7 +117,8 @@ class Outline:
     fields: Mapping[str, Any] = field(default_factory=dict)
     paragraphs: list[Paragraph] = field(default_factory=list)
     page: int | None = None
-    _sections: list[Section] = field(default_factory=list)
+    _first: Section | None = None
+    _of_level_1: int = 0  # how many
     _open: Section | None = None
     _is_empty: bool = False  # whether the open section has nothing below its heading
     _keys: Counter[str] = field(default_factory=Counter)
@@ -139,7 +140,8 @@ class Outline:
             anchor = self.anchor_of(heading, self._anchors[slug])
             self._anchors[slug] += 1
         self._open = Section(level, heading, parent, anchor, key, line)
-        self._sections.append(self._open)
+        self._first = self._first or self._open
+        self._of_level_1 += level == 1
         self._is_empty = True
 
     def add(self, lines: Sequence[Line], glue: str = " ") -> None:
@@ -182,9 +184,8 @@ class Outline:
     def title_section(self) -> Section | None:
         """The section whose heading is the file's title: of level 1, above all text, and with no
         sibling."""
-        first = self._sections[0] if self._sections else None
-        is_top = first is not None and first.level == 1
-        if not is_top or sum(one.level == 1 for one in self._sections) > 1:
+        first = self._first
+        if first is None or first.level > 1 or self._of_level_1 > 1:
             return None
         return None if self.paragraphs and self.paragraphs[0].section is None else first
 

@@ -23,6 +23,7 @@ _SENTENCE = re.compile(
 )
 _WORD = re.compile(r"\S+\s*")
 _TOKEN = re.compile(r"[A-Za-z]{1,6}|\d{1,3}|[^\W\d_a-zA-Z]{1,2}|[^\w\s]|_")
+_LONGEST_TOKEN = 20  # characters
 _LONGEST_WORD = 200  # characters; a longer one is cut before its tokens are counted
 
 
@@ -114,7 +115,8 @@ def _counted(
 
 def _parts(piece: _Piece, tokens: Tokens, overhead: int, room: int) -> list[_Piece]:
     """The words of a sentence that does not fit by itself, or pieces of such a word."""
-    if piece.cost <= room or len(piece.text) == 1:
+    is_short = len(piece.text) <= _LONGEST_TOKEN * room  # an unknown word is one token
+    if (piece.cost <= room and is_short) or len(piece.text) == 1:
         return [piece]
     spans = [match.span() for match in _WORD.finditer(piece.text)]
     if len(spans) < 2:

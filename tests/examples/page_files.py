@@ -106,6 +106,7 @@ def write_notes(desk: Desk) -> None:
 @before("README.md")
 @before("tour.md")
 @before("how-to/own-documents.md", "constraints.txt")
+@before("how-to/folders.md")
 @before("how-to/large-corpora.md")
 def stand_in_checkout(desk: Desk) -> None:
     for name in CHECKOUT:
