@@ -64,8 +64,8 @@ class Analyzer:
 
     def __init__(self, language: str = "english") -> None:
         self.language = check_language(language)
-        self._stem = stem_of(language)
-        self._turkish = language == "turkish"
+        self._stem = stem_of(self.language)
+        self._turkish = self.language == "turkish"
         self._counted: dict[str, tuple[int, tuple[str, ...]]] = {}
         self._of_words: dict[str, str] = {}
 

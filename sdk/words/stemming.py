@@ -66,14 +66,30 @@ _ONE_AT_A_TIME = threading.Lock()  # a stemmer holds the word that it works on
 _Stem = Callable[[str], str]
 
 
+_CODES = dict(
+    code.split(":")
+    for code in "ar:arabic ca:catalan cs:czech da:danish de:german el:greek en:english "
+    "eo:esperanto es:spanish et:estonian eu:basque fa:persian fi:finnish fr:french ga:irish "
+    "hi:hindi hu:hungarian hy:armenian id:indonesian it:italian lt:lithuanian nb:norwegian "
+    "ne:nepali nl:dutch nn:norwegian no:norwegian pl:polish pt:portuguese ro:romanian "
+    "ru:russian sr:serbian sv:swedish ta:tamil tr:turkish yi:yiddish".split()
+)
+
+
 def check_language(language: str) -> str:
-    """``language``, if it is one of LANGUAGES or NONE.
+    """The name of a language: one of LANGUAGES, or NONE.
+
+    Args:
+        language: that name, in any case, or a code: ``de``, ``pt-BR``.
 
     Raises:
-        InvalidInputError: it is not.
+        InvalidInputError: it is neither.
     """
-    check("language", language, one_of(*sorted(LANGUAGES), NONE))
-    return language
+    name = language.casefold() if isinstance(language, str) else language
+    if isinstance(name, str):
+        name = _CODES.get(re.split("[-_]", name)[0], name)
+    check("language", name, one_of(*sorted(LANGUAGES), NONE))
+    return name
 
 
 def script_of(letter: str) -> str:

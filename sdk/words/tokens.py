@@ -143,6 +143,8 @@ def _emoji(made: Cut, sequence: str) -> str:
 
 
 def _chain(made: Cut, prefix: str, text: str, shape: str, suffix: str) -> None:
+    if text[-2:] in ("'s", "'S"):  # Python's
+        text, shape = text[:-2], shape[:-2]
     members, start = [], 0
     for sign in [*_STRONG.finditer(shape), None]:
         stop = sign.start() if sign else len(text)
@@ -156,6 +158,8 @@ def _chain(made: Cut, prefix: str, text: str, shape: str, suffix: str) -> None:
     elif len(members) > 1 or prefix or suffix:
         if len(members) > 2:
             made.compounds.append(text[members[-2][0] :] + suffix)  # Flask.route of app.Flask.route
+        if len(members) > 1 and prefix:
+            made.compounds.append(text + suffix)  # app.route of @app.route
         made.compounds.append(prefix + text + suffix)
 
 

@@ -53,7 +53,7 @@ def test_a_reader_written_from_the_text() -> None:
             dataclasses.asdict(query)
             | {
                 "terms": [*map(list, query.terms.items())],
-                "words": sorted(query.words),
+                "words": sorted(map(list, query.words.items())),
                 "required": sorted(query.required),
                 "excluded": [*map(sorted, query.excluded)],
             }

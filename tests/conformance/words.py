@@ -25,6 +25,7 @@ don’t rock’n’roll O'Brien the dogs' e-mail re-enter co\u00adoperate zero\u
 camelCase parseHTTPResponse iPhone UPPER_SNAKE kebab-case-name I/O ＡＢＣ ﬁle Ⅷ x² ½
 В Москве книги ΑΘΗΝΑ Ἀθῆναι ש\u05b8ל\u05d5\u05b9ם م\u064fح\u064eم\u0651\u064eد كتابــ ٥١۷
 東京都庁は新宿に こんにちは ｶﾞｷ สวัสดีชาวโลก 한국어를 검색한다 မြန်မာ 𠮷野家
+@app.route("/") Node.js's DOG'S c++'s
 party 🎉 👨\u200d👩\u200d👧 🇩🇪 👍🏽 ❤\ufe0f 1\ufe0f\u20e3 ☀
 """.splitlines()
 _LONG = ["a" * 200, "x-" * 90 + "y", "e" + "\u0301" * 40 + "té", "🏴\U000e0067\U000e0062\U000e007f"]

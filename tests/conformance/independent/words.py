@@ -199,6 +199,8 @@ def cut(chunk: str) -> Terms:
 def _chain(made: Terms, text: str, shape: str, match: re.Match[str]) -> None:
     start, stop = match.span(2)
     inside, of_inside = text[start:stop], shape[start:stop]
+    if inside.lower().endswith("'s"):
+        inside, of_inside = inside[:-2], of_inside[:-2]
     members, at = [], 0
     for sign in re.finditer(r"@|::|->|\.", of_inside):
         between = of_inside[sign.start() - 1] + of_inside[sign.end()]
@@ -216,6 +218,8 @@ def _chain(made: Terms, text: str, shape: str, match: re.Match[str]) -> None:
     elif len(members) > 1 or match[1] or suffix:
         if len(members) > 2:
             made.compounds.append(inside[members[-2][0] :] + suffix)
+        if len(members) > 1 and match[1]:
+            made.compounds.append(inside + suffix)
         made.compounds.append((match[1] or "") + inside + suffix)
 
 

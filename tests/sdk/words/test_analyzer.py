@@ -78,7 +78,9 @@ def test_words(text: str, terms: dict[str, int]) -> None:
         ("__init__", "init", "__init__"),
         ("me@example.org", "me exampl org", "me@example.org example.org"),
         ("#include", "includ", "#include"),
-        ("dog's", "dog s", ""),
+        ("dog's", "dog", ""),
+        ("Node.js's", "node js", "node.js"),
+        ("@app.route('/')", "app rout", "app.route @app.route"),
         ("5.", "5", ""),
         ("one...two", "one two", ""),
         ("👍🏽", "👍", "👍🏽"),
@@ -112,7 +114,15 @@ def test_a_word_of_another_script_has_that_scripts_stemmer() -> None:
     assert len(counts("running run", Analyzer("none"))) == 2
 
 
-@pytest.mark.parametrize("language", ["klingon", "English", "", None])
+@pytest.mark.parametrize(
+    ("language", "name"),
+    [("German", "german"), ("de", "german"), ("pt-BR", "portuguese"), ("NO", "norwegian")],
+)
+def test_a_language_has_a_name_and_a_code(language: str, name: str) -> None:
+    assert Analyzer(language).language == name
+
+
+@pytest.mark.parametrize("language", ["klingon", "xx", "", None])
 def test_a_language_that_is_none(language: str) -> None:
     with pytest.raises(InvalidInputError, match="expected one of arabic"):
         Analyzer(language)

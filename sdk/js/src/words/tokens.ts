@@ -138,6 +138,7 @@ function emoji(made: Cut, sequence: string): string {
 }
 
 function addChain(made: Cut, prefix: string, text: string, shape: string, suffix: string): void {
+  if (/'[sS]$/.test(text)) [text, shape] = [text.slice(0, -2), shape.slice(0, -2)]; // Python's
   const letters = lettersIn(text);
   const members: string[] = [];
   let [start, before] = [0, 0]; // of the last member, and of the one before it
@@ -152,6 +153,7 @@ function addChain(made: Cut, prefix: string, text: string, shape: string, suffix
     made.joins.push(members.join("")); // U.S.A.
   } else if (members.length > 1 || prefix || suffix) {
     if (members.length > 2) made.compounds.push(part(letters, before, shape.length) + suffix); // Flask.route of app.Flask.route
+    if (members.length > 1 && prefix) made.compounds.push(text + suffix); // app.route of @app.route
     made.compounds.push(prefix + text + suffix);
   }
 }
