@@ -3,7 +3,9 @@ import { byCodePoint } from "../python_text.js";
 import { checkOptions, checkText, type Names } from "../texts.js";
 import { columnsOf, compileFilter, type Filter, valuesAt } from "./filters.js";
 import { own } from "./group.js";
-import type { Index } from "./index.js";
+import type { Contents } from "./contents.js";
+import type { Metadata } from "./document.js";
+import type { SearchOptions } from "./query.js";
 
 /** A value of a field and how many documents have it. */
 export interface FacetCount {
@@ -12,6 +14,14 @@ export interface FacetCount {
 }
 
 type Value = FacetCount["value"] | bigint; // whole numbers beyond 2^53 are told apart
+
+/** An `Index`. */
+interface Searched {
+  readonly size: number;
+  readonly state: Contents;
+  refresh(): Promise<boolean>;
+  search(query: string, options: SearchOptions): Promise<readonly { readonly metadata: Metadata }[]>;
+}
 
 /** Which documents count. */
 export interface FacetOptions {
@@ -30,7 +40,7 @@ const FACET_OPTIONS: Names<FacetOptions> = { filter: true, query: true };
  * @param field as in a filter
  * @throws InvalidInputError as `search`
  */
-export async function facets(index: Index, field: string, options: FacetOptions = {}): Promise<FacetCount[]> {
+export async function facets(index: Searched, field: string, options: FacetOptions = {}): Promise<FacetCount[]> {
   const { filter, query } = checkOptions(options, FACET_OPTIONS);
   checkText(field, "the field");
   const counts = new Map<Value, number>();

@@ -1,11 +1,11 @@
 /** One hit a group: the best passage of each file, of each value of a field. Python's `grouping.py`. */
-import type { Hit } from "./index.js";
+import type { Metadata } from "./document.js";
 import { valuesAt } from "./filters.js";
 
 const COUNTED = 100; // of the best hits: those in which others of a group are counted
 
 /** The best hit of each of `k` groups after the `offset` best; `others` says how many more are among the hundred best. */
-export async function bestOfGroups(
+export async function bestOfGroups<Hit extends { readonly metadata: Metadata }>(
   search: (k: number) => Promise<Hit[]>,
   field: string,
   k: number,

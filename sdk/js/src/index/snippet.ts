@@ -10,7 +10,7 @@ import { extendsCharacter, UNSPACED } from "../words/characters.js";
 import { COMMON } from "../words/common_words.js";
 import type { Query } from "../words/query.js";
 import { hasWord } from "../words/tokens.js";
-import type { Index } from "./index.js";
+import type { Contents } from "./contents.js";
 
 /** A part of a text. */
 export interface Snippet {
@@ -46,7 +46,7 @@ const LEAST_OF_SENTENCES = 0.6; // of the length, before a snippet without marks
  * @throws InvalidInputError no text, or a length below 20
  */
 export async function snippet(
-  index: Index,
+  index: { readonly state: Contents },
   hit: { readonly text: string } | string,
   query: string,
   options: SnippetOptions = {},
