@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import NamedTuple
@@ -26,6 +26,7 @@ import numpy as np
 from pocketquery.sdk.arrays import NDArray
 from pocketquery.sdk.errors import CorruptArtifactError
 from pocketquery.sdk.index.untrusted_file import Schema
+from pocketquery.sdk.words import Vocabulary
 
 __all__ = [
     "POSTINGS_TABLE",
@@ -33,10 +34,12 @@ __all__ = [
     "bm25",
     "check_postings",
     "create_postings",
-    "document_lengths",
+    "has_term",
     "insert_postings",
     "postings_by_term",
+    "postings_of",
     "renumber_postings",
+    "vocabulary_of",
     "without_place",
 ]
 
@@ -86,14 +89,6 @@ def insert_postings(
     connection.executemany("INSERT INTO postings VALUES (?, ?, ?, ?)", records)
 
 
-def document_lengths(occurrences: Counter[tuple[str, int]], documents: int) -> NDArray[np.uint32]:
-    """Terms in each document, uint32 (documents,)."""
-    lengths = np.zeros(documents, np.uint32)
-    for (_, row), count in occurrences.items():
-        lengths[row] += count
-    return lengths
-
-
 def without_place(
     occurrences: Counter[tuple[str, int]], lengths: NDArray[np.uint32]
 ) -> NDArray[np.bool_]:
@@ -105,7 +100,7 @@ def without_place(
 
     Args:
         occurrences: by (term, row), as ``Analyzer.occurrences`` gives.
-        lengths: of :func:`document_lengths`.
+        lengths: of the documents, likewise.
     """
     missing = lengths < _LEAST_BYTES  # a term has at least one byte
     if missing.any():
@@ -131,7 +126,10 @@ class Lexical(NamedTuple):
 
 
 def bm25(
-    connection: sqlite3.Connection, terms: Mapping[str, float], lengths: NDArray[np.float32]
+    connection: sqlite3.Connection,
+    terms: Mapping[str, float],
+    lengths: NDArray[np.float32],
+    asked: Container[str] | None = None,
 ) -> Lexical:
     """BM25 of every row for a query.
 
@@ -139,6 +137,8 @@ def bm25(
         connection: on the snapshot that ``lengths`` belongs to.
         terms: the weight of each term of the query: how often it is there.
         lengths: float32 (n,), terms in each document.
+        asked: those of the terms that ``most`` and ``present`` are of, and not what stands for one
+            of them; None for all.
 
     Raises:
         CorruptArtifactError: postings that cannot be of these documents.
@@ -150,12 +150,13 @@ def bm25(
     mean = max(float(lengths.mean()), 1.0)
     norms = _K1 * (1 - _B + _B / mean * lengths)
     for term, weight in terms.items():
-        rows, counts = _postings(connection, term, len(lengths))
+        rows, counts = postings_of(connection, term, len(lengths))
         idf = np.log1p((len(lengths) - len(rows) + 0.5) / (len(rows) + 0.5))
         highest = float(weight * idf * (_K1 + 1))
         scores[rows] += np.float32(highest) * counts / (counts + norms[rows])
-        most += highest
-        present += highest if len(rows) else 0.0
+        if asked is None or term in asked:
+            most += highest
+            present += highest if len(rows) else 0.0
     return Lexical(scores, most, present)
 
 
@@ -211,7 +212,8 @@ _Record = tuple[int, bytes, bytes]  # a segment's first row, packed rows, packed
 def check_postings(
     connection: sqlite3.Connection, lengths: NDArray[np.float32], first_rows: Iterable[int]
 ) -> None:
-    """Read every posting and compare their sum with the documents' lengths.
+    """Read every posting and hold their sums against the documents' lengths, which do not count
+    compounds and what else stands beside a text's words.
 
     Args:
         connection: on the snapshot that ``lengths`` belongs to.
@@ -219,8 +221,8 @@ def check_postings(
         first_rows: the first row of each segment.
 
     Raises:
-        CorruptArtifactError: a record that cannot be one of ours, or a document with another
-            number of terms than recorded.
+        CorruptArtifactError: a record that cannot be one of ours, or a document with fewer terms
+            than recorded.
     """
     totals = np.zeros(len(lengths), np.float64)
     clipped = np.zeros(len(lengths), bool)
@@ -234,13 +236,35 @@ def check_postings(
             raise _damaged()
         totals[rows] += counts
         clipped[rows[counts == _LARGEST_COUNT]] = True
-    if not np.array_equal(totals[~clipped].astype(np.float32), lengths[~clipped]):
+    if (totals[~clipped] < lengths[~clipped]).any():
         raise _damaged()
 
 
-def _postings(
+def has_term(connection: sqlite3.Connection, term: str) -> bool:
+    """Whether some document has a term."""
+    row = connection.execute("SELECT 1 FROM postings WHERE term = ? LIMIT 1", (term,)).fetchone()
+    return row is not None
+
+
+def vocabulary_of(connection: sqlite3.Connection) -> Vocabulary:
+    """All terms, and how many documents have each."""
+    frequencies: dict[str, int] = {}
+    cursor = connection.execute("SELECT term, length(rows) FROM postings ORDER BY term")
+    for term, size in cursor:
+        if not isinstance(term, str) or not isinstance(size, int):
+            raise _damaged()
+        frequencies[term] = frequencies.get(term, 0) + size // _ROW.itemsize
+    return Vocabulary(frequencies, frequencies.__getitem__)
+
+
+def postings_of(
     connection: sqlite3.Connection, term: str, count: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """The rows that have a term, below ``count``, rising, int64 (m,), and how often, float32 (m,).
+
+    Raises:
+        CorruptArtifactError: postings that cannot be of these documents.
+    """
     sql = "SELECT first_row, rows, counts FROM postings WHERE term = ?"
     return _unpack(connection.execute(sql, (term,)).fetchall(), count)
 

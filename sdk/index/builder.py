@@ -28,7 +28,6 @@ from pocketquery.sdk.folders import (
     recover_folder,
     release_folder,
 )
-from pocketquery.sdk.index.analysis import Analyzer
 from pocketquery.sdk.index.contents import contents_sha256
 from pocketquery.sdk.index.database import Database, get_meta, held, set_meta
 from pocketquery.sdk.index.delta_manifest import DELTA_FILE
@@ -36,6 +35,7 @@ from pocketquery.sdk.index.documents import (
     Document,
     as_documents,
     check_document,
+    content,
     has_document,
     stream_documents,
 )
@@ -47,6 +47,7 @@ from pocketquery.sdk.index.segments import (
     append_segments,
     create_segments,
     drop_segments,
+    language_of,
     row_count,
     vectors_name,
 )
@@ -56,6 +57,7 @@ from pocketquery.sdk.index.vectors import unit_rows
 from pocketquery.sdk.lazy import log
 from pocketquery.sdk.plain_files import check_own_file, is_closed
 from pocketquery.sdk.validation import check, check_text, whole
+from pocketquery.sdk.words import Analyzer, detect_language
 
 __all__ = [
     "COMMITTED_TOGETHER",
@@ -81,7 +83,7 @@ def create_index(
     resume: bool = False,
     encoded_by: str = "",
     encoder_digest: str = "",
-    language: str = "en",
+    language: str | None = None,
     signing_key: Key | None = None,
     private: bool = False,
 ) -> IndexBuilder:
@@ -107,7 +109,8 @@ def create_index(
             after. A build that was killed is not resumed with another.
         encoder_digest: what tells that encoder from another of the same name and space; likewise.
             It is beside the build, and the index does not have it.
-        language: of the texts, by which words are stemmed.
+        language: of the texts, by which words are stemmed: "german", say, or "none" to keep words
+            whole. None: found by the first documents.
         signing_key: an Ed25519 private key to sign the index with when it is published: 32 raw
             bytes, 64 hexadecimal digits or a PEM file.
         private: for its owner alone (0700, files 0600), as it is anyway where it replaces an index
@@ -177,7 +180,7 @@ class IndexBuilder:
         resume: bool,
         encoder: QueryEncoder | None,
         encoded_by: tuple[str, str],
-        language: str,
+        language: str | None,
         signing_key: Key | None = None,
         private: bool = False,
     ) -> None:
@@ -188,12 +191,15 @@ class IndexBuilder:
         self._keep = resume
         self._signing_key = signing_key
         self._folder = building_folder(path)
-        self._analyzer = Analyzer()
+        self._language = language
+        self._analyzer = Analyzer(language or "english")
         self._lock = hold_folder(self._folder, private=private or is_closed(real_path(path)))
         self._published = False
         try:
             recover_folder(path)  # now that no other build is between its two renames
-            self._database = _begin(self._folder, space_id, dimension, resume, encoded_by, language)
+            facts = {"space": space_record(space_id, dimension), "encoded_by": encoded_by[0]}
+            facts |= {} if language is None else {"language": language}
+            self._database = _begin(self._folder, dimension, resume, facts, encoded_by[1])
         except BaseException:
             release_folder(self._lock)
             raise
@@ -232,6 +238,11 @@ class IndexBuilder:
             codes: uint8 (n, dimension + 4), as the vector file has them.
         """
         with self._database.writing() as connection:
+            if self._language is None and not row_count(connection):
+                language = detect_language(content(document) for document in documents)
+                set_meta(connection, "language", language)
+            if (language := language_of(connection)) != self._analyzer.language:
+                self._analyzer = Analyzer(language)
             append_segments(connection, self._folder, self._analyzer, documents, codes)
 
     def contents_sha256(self) -> str:
@@ -296,7 +307,6 @@ class IndexBuilder:
     def abandon(self) -> None:
         """Close without publishing; the work is kept only where the build may be resumed."""
         self._database.close()
-        self._analyzer.close()
         if not self._keep and not self._published:  # then another build may have that name
             shutil.rmtree(self._folder, ignore_errors=True)
         release_folder(self._lock)
@@ -346,18 +356,13 @@ def check_rows(
 
 
 def _begin(
-    folder: Path,
-    space_id: str,
-    dimension: int,
-    resume: bool,
-    encoder: tuple[str, str],
-    language: str,
+    folder: Path, dimension: int, resume: bool, facts: Mapping[str, str], digest: str
 ) -> Database:
-    space = space_record(space_id, dimension)
-    encoded_by, digest = encoder
+    """The database of a build: what an earlier one left, where it may be resumed and had the same
+    ``facts``, by their names in ``meta``, and ``digest``; else a new one."""
     if resume:
         with contextlib.suppress(ArtifactError):
-            return _reopen(folder, space, dimension, encoder, language)
+            return _reopen(folder, dimension, facts, digest)
     for file in folder.iterdir():
         if file.is_dir() and not file.is_symlink():
             shutil.rmtree(file)
@@ -366,10 +371,9 @@ def _begin(
     database = Database(folder / DATABASE, writable=True, create=True, schema=SCHEMA)
     try:
         with database.writing() as connection:
-            create_segments(connection, folder, dimension, language)
-            set_meta(connection, "space", space)
-            if encoded_by:
-                set_meta(connection, "encoded_by", encoded_by)
+            create_segments(connection, folder, dimension)
+            for name, value in facts.items():
+                set_meta(connection, name, value)
         if digest:
             write_atomic(folder / _DIGEST, digest)
     except BaseException:
@@ -378,19 +382,15 @@ def _begin(
     return database
 
 
-def _reopen(
-    folder: Path, space: str, dimension: int, encoder: tuple[str, str], language: str
-) -> Database:
+def _reopen(folder: Path, dimension: int, facts: Mapping[str, str], digest: str) -> Database:
     database = Database(folder / DATABASE, writable=True, schema=SCHEMA)
     try:
         with database.reading() as connection:
-            if get_meta(connection, "space") != space:
-                raise ArtifactError(f"{folder} was begun for another space")
-            if get_meta(connection, "language") != language:
-                raise ArtifactError(f"{folder} was begun for another language")
+            for name, value in facts.items():
+                if get_meta(connection, name) != value:
+                    raise ArtifactError(f"{folder} was begun with another {name}")
             mark = folder / _DIGEST
-            digest = mark.read_text("utf-8") if mark.is_file() else ""
-            if (get_meta(connection, "encoded_by", ""), digest) != encoder:
+            if digest != (mark.read_text("utf-8") if mark.is_file() else ""):
                 raise ArtifactError(f"{folder} was begun with another encoder")
             check_own_file(folder / vectors_name(connection))
             check_contents(connection, folder, dimension)  # or the seal would call damage good

@@ -30,7 +30,6 @@ from pocketquery.sdk.errors import (
 from pocketquery.sdk.files import checked_path
 from pocketquery.sdk.folders import TWO_RENAMES, present_folder
 from pocketquery.sdk.index import segments
-from pocketquery.sdk.index.analysis import Analyzer
 from pocketquery.sdk.index.builder import check_documents, check_rows, create_index
 from pocketquery.sdk.index.database import Connection, Database, get_meta
 from pocketquery.sdk.index.documents import (
@@ -53,13 +52,13 @@ from pocketquery.sdk.index.search import (
     CheckedQuery,
     Mode,
     QueryEncoder,
-    Selection,
     check_encoder,
     check_query,
     encode_documents,
     hits_of,
     rank,
 )
+from pocketquery.sdk.index.selection import Selection, demanded
 from pocketquery.sdk.index.signature import check_claim, check_signed
 from pocketquery.sdk.index.updates import Changes, IndexSource, change_index, read_source
 from pocketquery.sdk.index.vector_file import quantize
@@ -70,6 +69,7 @@ from pocketquery.sdk.results.grouping import best_of_groups
 from pocketquery.sdk.results.hits import Hit, Hits
 from pocketquery.sdk.sqlite_file import identity
 from pocketquery.sdk.validation import check_text
+from pocketquery.sdk.words import Analyzer
 
 __all__ = [
     "Document",
@@ -153,7 +153,7 @@ class Index(IndexViews):
             )
         self._encoder = encoder
         self._streams: Counter[int] = Counter()  # by thread: documents() that have not ended
-        self.analyzer = Analyzer()
+        self._analyzer = Analyzer()
         self._written: tuple[int, int] | None = None  # the database file, once it was changed
         self._loaded: tuple[tuple[object, int], segments.Snapshot] | None = None
         self._database = Database(self.path / DATABASE, writable=writable, schema=segments.SCHEMA)
@@ -202,12 +202,15 @@ class Index(IndexViews):
         vector: NDArray[Any] | None = None,
         min_score: float | None = None,
         offset: int = 0,
+        prefix: bool = False,
         group_by: str | None = None,
     ) -> Hits:
         """The ``k`` best documents, best first; fewer where fewer match.
 
         Args:
-            query: a text, or its vector, float (dimension,), of any length but 0.
+            query: a text, or its vector, float (dimension,), of any length but 0. In a text a
+                document must have ``"what stands in quotes"`` word for word, and ``+this``, and
+                must not have ``-that``.
             k: how many, at least 1.
             filter: conditions on the metadata, see :mod:`pocketquery.sdk.results.filters`.
             mode: ``"dense"`` (by meaning), ``"lexical"`` (by words, BM25) or ``"hybrid"`` (both,
@@ -220,6 +223,7 @@ class Index(IndexViews):
                 fit together: the first hits do not depend on how many are asked for.
             group_by: a field of the metadata such as "path", as in a filter. Of the documents that
                 have one value of it only the best is a hit; ``others`` counts further ones.
+            prefix: the last word is still being typed, and stands for all that begin with it.
 
         Raises:
             InvalidInputError: a blank text, a vector of another dimension or not finite, k < 1, an
@@ -232,11 +236,15 @@ class Index(IndexViews):
         with self._database.reading() as connection:
             snapshot = self._current(connection)
             count, alive = len(snapshot.vectors), snapshot.alive(connection)
-            selection = Selection(connection, count, alive, condition)
+            analyzer, asked = self.analyzer_of(snapshot), None
+            if request.text:
+                asked = analyzer.query(request.text, prefix=prefix)
+                demands = demanded(connection, count, asked)
+                alive = demands if alive is None else alive if demands is None else alive & demands
+            selection = Selection(connection, count, alive, condition, asked, analyzer)
 
             def found(request: CheckedQuery) -> Hits:
-                ranking = rank(connection, snapshot, self.analyzer, request, selection)
-                return hits_of(connection, ranking)
+                return hits_of(connection, rank(connection, snapshot, request, asked, selection))
 
             if group_by is None:
                 return found(request)
@@ -267,7 +275,8 @@ class Index(IndexViews):
             vectors = encode_documents(listed, self._encoder)
         rows = check_rows(listed, vectors, self.dimension)
         with self.writing() as connection:
-            segments.append_segments(connection, self.path, self.analyzer, listed, quantize(rows))
+            analyzer = self.analyzer_of(self._current(connection))
+            segments.append_segments(connection, self.path, analyzer, listed, quantize(rows))
 
     def upsert(self, documents: Iterable[Any], vectors: NDArray[Any] | None = None) -> Changes:
         """Add documents, or put them in the place of those with their ids, all or none. ::
@@ -335,7 +344,6 @@ class Index(IndexViews):
                 seal(self.path, self._database, written)
         finally:
             self._database.close()
-            self.analyzer.close()
             self._loaded = None
 
     def __enter__(self) -> Self:
@@ -357,6 +365,13 @@ class Index(IndexViews):
             loaded = state, segments.load_snapshot(connection, self.path, self.dimension)
             self._loaded = loaded
         return loaded[1]
+
+    def analyzer_of(self, snapshot: segments.Snapshot) -> Analyzer:
+        """What makes terms of texts in the index's language."""
+        analyzer = self._analyzer
+        if analyzer.language != snapshot.language:
+            self._analyzer = analyzer = Analyzer(snapshot.language)
+        return analyzer
 
     def _check_space(self, connection: Connection) -> None:
         record = get_meta(connection, "space")

@@ -9,7 +9,7 @@ not on other rows that are found, not on how many are asked for.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol, get_args, runtime_checkable
 
@@ -17,21 +17,16 @@ import numpy as np
 
 from pocketquery.sdk.arrays import Floats, NDArray, Rows
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
-from pocketquery.sdk.index.analysis import Analyzer
-from pocketquery.sdk.index.bm25 import Lexical, bm25
+from pocketquery.sdk.index.bm25 import Lexical, bm25, has_term
 from pocketquery.sdk.index.documents import Document, check_document, content, documents_of_rows
 from pocketquery.sdk.index.segments import Snapshot
-from pocketquery.sdk.index.vectors import (
-    Query,
-    best,
-    best_first,
-    best_of_blocks,
-    in_blocks,
-    unit_rows,
-)
-from pocketquery.sdk.results.filters import Condition, matching_rows
+from pocketquery.sdk.index.selection import Blocks, Mask, Selection
+from pocketquery.sdk.index.vectors import QueryVector, best_first, in_blocks, unit_rows
 from pocketquery.sdk.results.hits import Hit, Hits
 from pocketquery.sdk.validation import check, check_count, check_text, number, optional, whole
+from pocketquery.sdk.words import Query, expand
+from pocketquery.sdk.words.query import parse
+from pocketquery.sdk.words.vocabulary import COMPOUNDING
 
 __all__ = [
     "CheckedQuery",
@@ -39,7 +34,6 @@ __all__ = [
     "Mode",
     "QueryEncoder",
     "Ranking",
-    "Selection",
     "check_encoder",
     "check_query",
     "encode_documents",
@@ -48,19 +42,12 @@ __all__ = [
 ]
 
 Mode = Literal["dense", "lexical", "hybrid"]
-Mask = NDArray[np.bool_]
-Blocks = Iterable[tuple[int, NDArray[np.floating[Any]]]]
-Scored = Callable[[Mask | None], Blocks]
-"""Every row's score in blocks, as ``best_of_blocks`` takes them; -inf, or no more than the least
-that counts, where a mask does not allow a row."""
 
 # Of 36 pairs the best by a rule set before, on 16 sets that are not reported: hybrid nowhere more
 # than .01 below the better of words and meaning, .03 for identifiers alone (research/LOG.md).
 _DENSE_WEIGHT = 0.25
 _LEANING = 2.0
 _LEAST_ROOM = 0.05  # between the mean cosine and 1: of documents that are nearly all alike
-_FILTER_SAMPLE_ROWS = 4096  # rows
-_SHARE = 0.15  # of the rows; asking about more by their numbers takes as long as about all
 
 
 @runtime_checkable
@@ -146,7 +133,13 @@ def check_query(
     if mode != "dense" and not text:
         raise InvalidInputError(f"{mode} search needs the query's text, found a vector only")
     if text and vector is None:
-        vector = _encode(text, encoder)
+        plain = parse(text).plain
+        if not plain:
+            raise InvalidInputError(
+                f"the query {text[:80]!r} only says what must not be there; expected a word to "
+                "look for"
+            )
+        vector = _encode(plain, encoder)
     return CheckedQuery(mode, text, _unit(vector, dimension), *limits)
 
 
@@ -192,62 +185,6 @@ def encode_documents(documents: Sequence[Document], encoder: object) -> Floats:
     for position, document in enumerate(documents):
         check_document(document, f"documents[{position}]")
     return encoder.encode_document([content(document) for document in documents])
-
-
-class Selection:
-    """The rows that one search may return: those alive that meet its filter, if it has one.
-
-    A filter is SQL over JSON, a microsecond and more for each document, which in a large index
-    takes far longer than the search. So the search ranks first, and the filter is asked about the
-    best rows alone; only where too few of them meet it is it asked about all. What is found is the
-    same.
-
-    Args:
-        connection: on one state.
-        count: its rows.
-        alive: bool (count,), False where a row is deleted; None where none is.
-        condition: the filter; None for none.
-    """
-
-    def __init__(
-        self,
-        connection: sqlite3.Connection,
-        count: int,
-        alive: Mask | None,
-        condition: Condition | None,
-    ) -> None:
-        self._connection = connection
-        self._count = count
-        self._allowed = alive
-        self._condition = condition
-
-    def best(self, most: int, scored: Scored, above: float = -np.inf, slack: float = 0.0) -> Rows:
-        """The ``most`` best selected rows, rising; of equal scores the first ones.
-
-        Args:
-            most: how many.
-            scored: gives the scores.
-            above: only rows with a higher score.
-            slack: the scores are true to half of it; all rows that may be among the best are given.
-        """
-        tried = max(_FILTER_SAMPLE_ROWS, most)
-        while self._condition is not None and tried <= self._count * _SHARE:
-            rows, scores = best_of_blocks(scored(self._allowed), tried, above, slack)
-            meet = matching_rows(self._connection, self._condition, self._count, rows)[rows]
-            # Of the rows below the ones that were tried, only those within the slack are there.
-            sure = best(scores, tried)
-            met = int(np.count_nonzero(meet[sure]))
-            if len(rows) < tried or met >= most:
-                return rows[meet][best(scores[meet], most, slack)]
-            tried = max(4 * tried, 2 * tried * most // max(met, 1))  # as many as it should take
-        self._ask_about_all()
-        return best_of_blocks(scored(self._allowed), most, above, slack)[0]
-
-    def _ask_about_all(self) -> None:
-        if self._condition is not None:
-            matching = matching_rows(self._connection, self._condition, self._count)
-            self._allowed = matching if self._allowed is None else matching & self._allowed
-            self._condition = None
 
 
 class Ranking(NamedTuple):
@@ -324,8 +261,8 @@ class Fusion:
 def rank(
     connection: sqlite3.Connection,
     snapshot: Snapshot,
-    analyzer: Analyzer,
     query: CheckedQuery,
+    asked: Query | None,
     selection: Selection,
 ) -> Ranking:
     """The rows that answer ``query``, best first.
@@ -333,22 +270,23 @@ def rank(
     Args:
         connection: on the state of ``snapshot``.
         snapshot: its vectors and lengths.
-        analyzer: makes the query's terms.
         query: what is searched for.
+        asked: the terms of its text, by the index's analyzer; None where it has none.
         selection: which rows may be returned.
     """
     k, vectors = query.k + query.offset, snapshot.vectors
-    if query.mode == "dense":
-        meant = Query(query.vector)
+    if query.mode == "dense" or asked is None:
+        meant = QueryVector(query.vector)
         rows = selection.best(k, lambda allowed: vectors.near(meant, allowed), slack=meant.slack)
         rows, cosines = best_first(rows, vectors.cosines(meant, rows), k)
         return Ranking(rows, cosines, cosines, None).cut(query)
-    lexical = bm25(connection, analyzer.terms(query.text), snapshot.lengths(connection))
+    weights = _weights(connection, snapshot, asked)
+    lexical = bm25(connection, weights, snapshot.lengths(connection), asked.terms)
     if query.mode == "lexical":
         rows = selection.best(k, lambda allowed: _words(lexical.scores, allowed), above=0)
         rows, scores = best_first(rows, lexical.scores[rows], k)
         return Ranking(rows, scores.astype(np.float64), None, scores).cut(query)
-    meant = Query(query.vector)
+    meant = QueryVector(query.vector)
     fusion = Fusion(meant.cosine(snapshot.mean), lexical)
 
     def scored(allowed: Mask | None) -> Iterator[tuple[int, NDArray[np.float64]]]:
@@ -368,6 +306,19 @@ def rank(
     return Ranking(rows[order], fused[order], cosines[order], lexical.scores[rows[order]]).cut(
         query
     )
+
+
+def _weights(
+    connection: sqlite3.Connection, snapshot: Snapshot, asked: Query
+) -> Mapping[str, float]:
+    """The weights of a query's terms, and of those of the index that stand for them."""
+    if not (
+        asked.prefix
+        or snapshot.language in COMPOUNDING
+        or not all(has_term(connection, word) for word in asked.words)
+    ):
+        return asked.terms  # without reading the whole vocabulary
+    return expand(asked, snapshot.vocabulary(connection), snapshot.language)
 
 
 def _words(scores: Floats, allowed: Mask | None) -> Blocks:

@@ -17,13 +17,12 @@ import numpy as np
 
 from pocketquery.sdk.arrays import NDArray
 from pocketquery.sdk.errors import CorruptArtifactError
-from pocketquery.sdk.index.analysis import Analyzer
 from pocketquery.sdk.index.bm25 import (
     POSTINGS_TABLE,
     check_postings,
-    document_lengths,
     insert_postings,
     renumber_postings,
+    vocabulary_of,
     without_place,
 )
 from pocketquery.sdk.index.database import META, get_meta, set_meta
@@ -46,6 +45,7 @@ from pocketquery.sdk.index.vector_file import (
 )
 from pocketquery.sdk.index.vectors import Vectors
 from pocketquery.sdk.plain_files import close_to_others
+from pocketquery.sdk.words import LANGUAGES, NONE, Analyzer, Vocabulary
 
 __all__ = [
     "MOST_LANGUAGE",
@@ -57,6 +57,7 @@ __all__ = [
     "drop_segments",
     "generation_of",
     "is_vectors_name",
+    "language_of",
     "load_snapshot",
     "next_generation",
     "row_count",
@@ -112,6 +113,7 @@ class Snapshot:
         self._deleted = deleted
         self._alive: NDArray[np.bool_] | None = None
         self._lengths: NDArray[np.float32] | None = None
+        self._vocabulary: Vocabulary | None = None
 
     def __len__(self) -> int:
         return len(self.vectors) - self._deleted
@@ -124,6 +126,12 @@ class Snapshot:
             self._lengths = np.frombuffer(packed, _LENGTH).astype(np.float32)
         return self._lengths
 
+    def vocabulary(self, connection: sqlite3.Connection) -> Vocabulary:
+        """Its terms."""
+        if self._vocabulary is None:
+            self._vocabulary = vocabulary_of(connection)
+        return self._vocabulary
+
     def alive(self, connection: sqlite3.Connection) -> NDArray[np.bool_] | None:
         """bool (n,), False where a row is deleted; None where none is."""
         if self._alive is None and self._deleted:
@@ -133,12 +141,10 @@ class Snapshot:
         return self._alive
 
 
-def create_segments(
-    connection: sqlite3.Connection, folder: Path, dimension: int, language: str
-) -> None:
-    """The vector file of an index of no rows, whose texts are in ``language``."""
+def create_segments(connection: sqlite3.Connection, folder: Path, dimension: int) -> None:
+    """The vector file of an index of no rows."""
     set_meta(connection, "generation", "0")
-    set_meta(connection, "language", language)
+    set_meta(connection, "language", "english")  # until texts say another
     _use_vectors(connection, folder, dimension, 0)
     _set_sum(connection, np.zeros(dimension + 1, np.int64))
 
@@ -153,6 +159,18 @@ def generation_of(connection: sqlite3.Connection) -> int:
     if not _GENERATION.fullmatch(stored):
         raise _damaged(f"the generation {stored[:40]!r}", "a number")
     return int(stored)
+
+
+def language_of(connection: sqlite3.Connection) -> str:
+    """The language of the texts.
+
+    Raises:
+        CorruptArtifactError: none that is known.
+    """
+    language = get_meta(connection, "language")
+    if language != NONE and language not in LANGUAGES:
+        raise _damaged(f"the language {language[:40]!r}", f"one of {NONE}, {', '.join(LANGUAGES)}")
+    return language
 
 
 def is_vectors_name(name: str) -> bool:
@@ -200,7 +218,7 @@ def load_snapshot(connection: sqlite3.Connection, folder: Path, dimension: int) 
             raise _damaged(f"the rows {low} to {high} in {table}", f"rows from 0, below {count}")
     (deleted,) = connection.execute("SELECT count(*) FROM tombstones").fetchone()
     vectors = Vectors(folder / vectors_name(connection), dimension, count)
-    language = get_meta(connection, "language")
+    language = language_of(connection)
     vector_sum = _stored_sum(connection, dimension)
     if not 0 <= vector_sum[0] <= count:
         raise _damaged(f"a sum of {vector_sum[0]} vectors", f"one of at most {count}")
@@ -227,9 +245,8 @@ def append_segments(
         rows = codes[start : start + _SEGMENT_DOCUMENTS]
         first_row = row_count(connection)
         insert_documents(connection, first_row, some)
-        occurrences = analyzer.occurrences([content(document) for document in some])
+        occurrences, lengths = analyzer.occurrences([content(document) for document in some])
         insert_postings(connection, first_row, occurrences)
-        lengths = document_lengths(occurrences, len(some))
         rows = without_vectors(rows, without_place(occurrences, lengths))
         append_vectors(path, first_row, rows)
         dimension = rows.shape[1] - SCALE_BYTES

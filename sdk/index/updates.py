@@ -94,7 +94,8 @@ def change_index(
     if plan.documents or plan.stale or record:
         with index.writing() as connection:
             delete_documents(connection, plan.stale)
-            append_segments(connection, index.path, index.analyzer, plan.documents, plan.codes)
+            analyzer = index.analyzer_of(snapshot)
+            append_segments(connection, index.path, analyzer, plan.documents, plan.codes)
             if record:
                 record(connection)
     return plan.changes

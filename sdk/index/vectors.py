@@ -20,7 +20,7 @@ from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.index.vector_file import SCALE_BYTES, ZERO, Codes, map_vectors, scales_of
 
 __all__ = [
-    "Query",
+    "QueryVector",
     "Vectors",
     "best",
     "best_first",
@@ -75,7 +75,7 @@ def _numbers(vectors: object, what: str) -> NDArray[np.float64]:
     return array.astype(np.float64)
 
 
-class Query:
+class QueryVector:
     """A query's vector, as rows are scored by it.
 
     Args:
@@ -149,7 +149,7 @@ class Vectors:
         codes = some[:, :-SCALE_BYTES].astype(np.float32)
         return (codes - ZERO) * scales_of(some, self.path)[:, None]
 
-    def cosines(self, query: Query, rows: NDArray[np.integer]) -> NDArray[np.float64]:
+    def cosines(self, query: QueryVector, rows: NDArray[np.integer]) -> NDArray[np.float64]:
         """The cosines of ``rows``, float64 (m,), 0 where a row has no vector.
 
         The sums are of whole numbers below 2**53, so they are exact: a row's cosine is the same
@@ -174,12 +174,12 @@ class Vectors:
             k: at most so many.
             allowed: bool (n,), the rows that may be returned; None for all.
         """
-        meant = Query(query)
+        meant = QueryVector(query)
         rows, _ = best_of_blocks(self.near(meant, allowed), k, slack=meant.slack)
         return best_first(rows, self.cosines(meant, rows), k)
 
     def near(
-        self, query: Query, allowed: NDArray[np.bool_] | None = None
+        self, query: QueryVector, allowed: NDArray[np.bool_] | None = None
     ) -> Iterator[tuple[int, NDArray[np.float64]]]:
         """Every row's cosine, true to half of ``query.slack``, in blocks: the first row of each,
         and float64 scores, -inf for rows without a vector and those that are not allowed.
@@ -191,7 +191,9 @@ class Vectors:
                 scores[~allowed[first : first + len(scores)]] = -np.inf
             yield first, scores
 
-    def scores(self, query: Query) -> Iterator[tuple[int, NDArray[np.float64], NDArray[np.intp]]]:
+    def scores(
+        self, query: QueryVector
+    ) -> Iterator[tuple[int, NDArray[np.float64], NDArray[np.intp]]]:
         """As :meth:`near`, of all rows; with the positions in the block that have no vector."""
         for number in range(len(self._constants)):
             block = slice(number * _BLOCK, (number + 1) * _BLOCK)

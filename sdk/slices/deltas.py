@@ -245,7 +245,8 @@ def _check_pair(before: IndexState, after: IndexState, signer: str | None) -> No
     if old.language != new.language:
         raise InvalidInputError(
             f"{before.folder} is in the language {old.language!r} and {after.folder} in "
-            f"{new.language!r}; expected one. Publish the new index whole"
+            f"{new.language!r}; expected one language. Build the new index with "
+            f"language={old.language!r}"
         )
     if new.signature_key_id not in (None, signer):
         raise InvalidInputError(

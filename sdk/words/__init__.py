@@ -3,7 +3,7 @@
 from pocketquery.sdk.words.analyzer import Analyzer
 from pocketquery.sdk.words.language import detect_language
 from pocketquery.sdk.words.query import Query
-from pocketquery.sdk.words.stemming import LANGUAGES
+from pocketquery.sdk.words.stemming import LANGUAGES, NONE
 from pocketquery.sdk.words.vocabulary import Vocabulary, expand
 
-__all__ = ["LANGUAGES", "Analyzer", "Query", "Vocabulary", "detect_language", "expand"]
+__all__ = ["LANGUAGES", "NONE", "Analyzer", "Query", "Vocabulary", "detect_language", "expand"]

@@ -1,22 +1,18 @@
 """Write conformance/tables: how characters are classed, for implementations in any language.
 
 Code points and ranges are hexadecimal (``"300-36F 483"``); pairs ``"41>61"`` replace one by the
-other. ``wordpiece.json`` has the classes of BERT's tokenizers, ``analysis.json`` those of the
-index's analyser, as SQLite's FTS5 has them.
+other. ``wordpiece.json`` has the classes of BERT's tokenizers.
 """
 
 from __future__ import annotations
 
 import json
-import re
 import unicodedata
 from collections.abc import Iterable
 from pathlib import Path
 
-from pocketquery.sdk.index import analysis
 from pocketquery.sdk.tokenizers import bert_normalizer
 from pocketquery.sdk.tokenizers.added_tokens import is_word_character
-from tests.sdk.javascript_terms import characters, tokens
 
 __all__ = ["TARGET", "main", "tables"]
 
@@ -39,23 +35,8 @@ def tables() -> dict[str, str]:
     points = [point for point in range(0x110000) if not 0xD800 <= point < 0xE000]
     wordpiece["word"] = ranges(point for point in points if is_word_character(chr(point)))
     wordpiece["lowercased"] = bert_normalizer.LOWERCASED
-    folded = dict(tokens())
-    unspaced = [point for point in points if analysis.UNSPACED.match(chr(point))]
-    runs = set(unspaced)
-    words = {
-        "words": ranges(folded),
-        "folded": " ".join(f"{a:X}>{b:X}" for a, b in sorted(folded.items()) if a != b),
-        "unspaced": ranges(unspaced),
-        "unspaced_marks": ranges(
-            point for point in characters() if point in runs and _is_mark(chr(point))
-        ),
-        "accents": ranges(p for p in points if re.match(analysis._ACCENTS, chr(p))),
-    }
     version = {"unicode": unicodedata.unidata_version}
-    return {
-        "wordpiece.json": _text(version | wordpiece),
-        "analysis.json": _text(version | words),
-    }
+    return {"wordpiece.json": _text(version | wordpiece)}
 
 
 def _is_mark(character: str) -> bool:

@@ -14,7 +14,6 @@ import pytest
 
 from pocketquery import sdk
 from pocketquery.sdk import errors, open_index
-from pocketquery.sdk.index.analysis import Analyzer
 from pocketquery.sdk.index.documents import Document
 from pocketquery.sdk.index.index import Hit, Index
 from pocketquery.sdk.slices.deltas import apply_delta
@@ -81,13 +80,6 @@ def test_changes_and_what_compacting_makes_of_them(tmp_path: Path) -> None:
         assert_found(index, INDEXES["changed"])
         index.compact()
         assert_found(index, INDEXES["compact"])
-
-
-def test_terms() -> None:
-    analyzer = Analyzer()
-    for text, terms in INDEXES["terms"]:
-        assert dict(analyzer.terms(text)) == dict(terms), text
-    analyzer.close()
 
 
 def test_text_queries_and_what_is_none() -> None:

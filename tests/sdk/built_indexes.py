@@ -28,6 +28,7 @@ FIELDS = st.dictionaries(
 
 def build(path: Path, documents: Sequence[Document], **options: Any) -> Path:
     """An index of ``documents`` at ``path``; ``options`` are those of ``create_index``."""
+    options = {"language": "english"} | options
     with create_index(path, space_id=SPACE, dimension=DIMENSION, **options) as builder:
         for start in range(0, len(documents), COMMITTED_TOGETHER):
             some = documents[start : start + COMMITTED_TOGETHER]

@@ -3,20 +3,18 @@
     python -m tests.sdk.javascript_indexes
 
 ``base`` is an index that was added to and deleted from; ``changed`` is what a copy of it answers
-after the changes in ``expected.json.gz``; ``compact`` is that copy, compacted. Texts' terms, rows
-of vectors and means come with them. Whole numbers beyond JavaScript's are written
+after the changes in ``expected.json.gz``; ``compact`` is that copy, compacted. Rows of
+vectors and means come with them. Whole numbers beyond JavaScript's are written
 ``{"$bigint": "..."}``, what JSON lacks ``{"$number": "Infinity"}``.
 """
 
 from __future__ import annotations
 
 import base64
-import contextlib
 import gzip
 import json
 import random
 import shutil
-import sqlite3
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,7 +23,6 @@ from typing import Any
 import numpy as np
 
 from pocketquery.sdk import Document, Index, InvalidInputError, create_index, open_index
-from pocketquery.sdk.index.analysis import Analyzer
 
 DATA = Path(__file__).parents[2] / "conformance" / "index"
 DIMENSION = 24
@@ -125,7 +122,6 @@ def main() -> None:
         shutil.copytree(copy, DATA / "compact")
     expected["changes"] = changes
     expected["rows"] = base64.b64encode(rows).decode()
-    expected["terms"] = terms(random.Random(24))
     numbers = np.random.default_rng(25)
     lengths = [numbers.integers(0, most, count).tolist() for most, count in SUMS]
     expected["means"] = [[values, float(np.array(values, np.float32).mean())] for values in lengths]
@@ -186,8 +182,8 @@ def answers(index: Index, draw: random.Random, searches_wanted: int = 50) -> dic
             hits = index.search(
                 query, **{**options, **({"vector": np.array(vector)} if mode != "lexical" else {})}
             )
-            found = [[h.id, h.score, h.cosine, h.bm25] for h in hits]
-            searches.append({"query": query, **options, "hits": found})
+            answer = [[hit.id, hit.score, hit.cosine, hit.bm25] for hit in hits]
+            searches.append({"query": query, **options, "hits": answer})
     filters = []
     for _ in range(5 * searches_wanted):
         one = make_filter(draw, 0)
@@ -198,30 +194,6 @@ def answers(index: Index, draw: random.Random, searches_wanted: int = 50) -> dic
             found = None
         filters.append([one, found])
     return {"size": len(index), "searches": searches, "filters": filters}
-
-
-def terms(draw: random.Random) -> list[Any]:
-    """The terms of texts in the order in which they are counted."""
-    texts = [" ".join(draw.choice(WORDS) for _ in range(4)) for _ in range(100)]
-    for _ in range(700):
-        text = "".join(draw.choice("aeiouybcdlstzwx") for _ in range(draw.randrange(6)))
-        texts.append(text + draw.choice(ENDINGS) + draw.choice([*ENDINGS, "", ""]))
-    for _ in range(700):
-        pieces = []
-        for _ in range(draw.randrange(9)):
-            block = draw.choice(BLOCKS)
-            pieces += [chr(draw.choice(block)) for _ in range(draw.randrange(4))]
-        texts.append("".join(pieces) + draw.choice(["", "", "ing", "ed", " s"]))
-    texts += [letter * count + "ing" for letter in "aé" for count in (30, 61, 62, 40_000)]
-    # A stem that ends within a character, and more marks than count.
-    texts += ["a\u1041ing", "xa\u1041ed \u1041\u1041s", "\U00010000ing a\U00010440ed"]
-    for marks in ("\u0301", "\u0591", "\u0591\u0900", "\u034f\u05b0", "\uff9e", "\u302a\u0334"):
-        texts += [f"ab{marks * count}c ing" for count in (14, 15, 16, 29, 30, 31, 40)]
-    analyzer, found = Analyzer(), []
-    for text in texts:
-        with contextlib.suppress(sqlite3.OperationalError):  # a stem that ends within a character
-            found.append([text, list(analyzer.terms(text).items())])
-    return found
 
 
 def make_filter(draw: random.Random, depth: int, valid: bool = False) -> Any:

@@ -20,7 +20,6 @@ from pocketquery.sdk.errors import (
     PocketQueryError,
     UnsupportedVersionError,
 )
-from pocketquery.sdk.index.analysis import Analyzer
 from pocketquery.sdk.sqlite_file import SqliteKind, check_sqlite, is_new, transaction
 from tests.sdk.small_index import make_index
 
@@ -135,7 +134,6 @@ def test_a_sqlite_that_is_too_old_is_named(
     monkeypatch.setattr(sqlite3, "sqlite_version", "3.31.1")
     for use in (
         check_sqlite,
-        Analyzer,
         lambda: KIND.open(path, "rw"),
         lambda: sdk.open_index(tmp_path / "index"),
         lambda: sdk.create_index(tmp_path / "new", space_id="space", dimension=3),

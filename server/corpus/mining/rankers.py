@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pocketquery.sdk.arrays import Encode, Floats
-from pocketquery.sdk.index.analysis import Analyzer
-from pocketquery.sdk.index.bm25 import bm25, create_postings, document_lengths, insert_postings
+from pocketquery.sdk.index.bm25 import bm25, create_postings, insert_postings
 from pocketquery.sdk.index.vectors import best, best_first
+from pocketquery.sdk.words import Analyzer
 
 __all__ = ["Bm25Ranker", "DenseRanker", "Encode", "Ranker"]
 
@@ -46,15 +46,15 @@ class Bm25Ranker:
         lengths = []
         for start in range(0, len(passages), _SEGMENT):
             texts = passages[start : start + _SEGMENT]
-            occurrences = self._analyzer.occurrences(texts)
+            occurrences, some = self._analyzer.occurrences(texts)
             insert_postings(self._database, start, occurrences)
-            lengths.append(document_lengths(occurrences, len(texts)))
+            lengths.append(some)
         self._lengths = np.concatenate([*lengths, np.zeros(0, np.uint32)]).astype(np.float32)
 
     def rank(self, queries: Sequence[str], depth: int) -> Iterator[NDArray[np.int64]]:
         """For each query the rows of the best passages, best first, int64 (at most depth,)."""
         for query in queries:
-            scores = bm25(self._database, self._analyzer.terms(query), self._lengths).scores
+            scores = bm25(self._database, self._analyzer.query(query).terms, self._lengths).scores
             matches = np.flatnonzero(scores)
             yield matches[_best(scores[matches], depth)]
 

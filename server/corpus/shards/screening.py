@@ -12,11 +12,11 @@ from dataclasses import dataclass, fields
 from itertools import islice
 
 from pocketquery.sdk.errors import CorpusError
-from pocketquery.sdk.index.analysis import has_word
 from pocketquery.sdk.index.documents import Document, check_document, content
 from pocketquery.sdk.indexing.document_encoder import DocumentEncoder
 from pocketquery.sdk.text_folders.outline import Paragraph
 from pocketquery.sdk.text_folders.passages import cut_passages, fitting_title
+from pocketquery.sdk.words.tokens import has_word
 
 __all__ = ["TextCounts", "no_documents", "screened"]
 

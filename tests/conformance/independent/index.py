@@ -1,4 +1,7 @@
-"""An index by docs/formats, "Index": opened, checked and searched."""
+"""An index by docs/formats, "Index": opened, checked and searched.
+
+What makes terms of texts is given: ``sdk/words``, which conformance/words holds JavaScript's to.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.conformance.independent.analysis import terms
 from tests.conformance.independent.artefacts import Refused, require, sha256
 from tests.conformance.independent.ed25519 import is_signed
 from tests.conformance.independent.filters import matches
@@ -27,9 +29,16 @@ LEANING = 2
 
 
 class Index:
-    """The index in a folder, read whole."""
+    """The index in a folder, read whole.
 
-    def __init__(self, folder: Path, public_key: bytes | None = None) -> None:
+    Args:
+        folder: where it is.
+        words: a module with ``Analyzer``, ``Vocabulary`` and ``expand``.
+        public_key: of who signed it.
+    """
+
+    def __init__(self, folder: Path, words: Any, public_key: bytes | None = None) -> None:
+        self._words = words
         data = (folder / "index.json").read_bytes()
         if public_key is not None:
             signature = (folder / "signature").read_bytes()
@@ -48,6 +57,7 @@ class Index:
         require(meta["space"] == f"{dimension} {self.space['id']}", "another space")
         require(int(meta["generation"]) == info["generation"], "another generation")
         require(meta["language"] == info["language"], "another language")
+        self._language: str = meta["language"]
         self._read_rows(database, folder / meta["vectors"], meta["vector_sum"])
         rows = database.execute(
             "SELECT row, id, metadata, text FROM documents JOIN texts USING (row) ORDER BY row"
@@ -97,11 +107,14 @@ class Index:
     ) -> Hits:
         """Ids and scores, best first."""
         allowed = self._alive.copy()
+        asked = None if text is None else self._words.Analyzer(self._language).query(text)
+        for row in np.flatnonzero(allowed) if asked else ():
+            allowed[row] = self._has(int(row), asked)
         if condition is not None:
             for row in np.flatnonzero(allowed):
                 allowed[row] = matches(condition, self.documents[int(row)][1])
         if mode == "lexical":
-            lexical, _, _ = self._bm25(str(text))
+            lexical, _, _ = self._bm25(asked)
             rows = np.flatnonzero(allowed & (lexical > 0))
             return self._hits(*_top(rows, lexical[rows], k))
         query = unit(vector)
@@ -111,7 +124,7 @@ class Index:
         if mode == "dense":
             rows = np.flatnonzero(allowed & self.placed)
             return self._hits(*_top(rows, cosines[rows], k))
-        lexical, most, present = self._bm25(str(text))
+        lexical, most, present = self._bm25(asked)
         whole = sum(code * one for code, one in zip(codes.tolist(), self._sum[1:], strict=True))
         mean = whole / 2**32 * largest / (self._sum[0] + 1)
         absent = 1 - present / most if most else 1
@@ -121,7 +134,22 @@ class Index:
         rows = np.flatnonzero(allowed & (self.placed | (lexical > 0)))
         return self._hits(*_top(rows, fused[rows], k))
 
-    def _bm25(self, text: str) -> tuple[Floats, float, float]:
+    def _has(self, row: int, asked: Any) -> bool:
+        """Whether a document has what the query demands."""
+        _, metadata, text = self.documents[row]
+        title = metadata.get("title")
+        analyzer, whole = (
+            self._words.Analyzer(self._language),
+            f"{title} {text}" if isinstance(title, str) else text,
+        )
+        terms = {term for term, _ in analyzer.occurrences([whole])[0]}
+        return (
+            asked.required <= terms
+            and not any(excluded <= terms for excluded in asked.excluded)
+            and asked.matches(analyzer.sequence(whole))
+        )
+
+    def _bm25(self, asked: Any) -> tuple[Floats, float, float]:
         """Scores, the most they can be, and that of the terms which are there. Each operation is
         rounded to float32, but for idf, which is float64."""
         count, most, present = len(self._lengths), 0.0, 0.0
@@ -130,13 +158,16 @@ class Index:
             return scores, most, present
         mean = max(mean_of(self._lengths), 1.0)
         norms = np.float32(1.2) * (np.float32(0.25) + np.float32(0.75 / mean) * self._lengths)
-        for term, wanted in sorted(terms(text).items()):
+        frequencies = {term: len(rows) for term, (rows, _) in sorted(self._postings.items())}
+        vocabulary = self._words.Vocabulary(frequencies, frequencies.__getitem__)
+        for term, wanted in self._words.expand(asked, vocabulary, self._language).items():
             rows, counts = self._postings.get(term, (np.zeros(0, int), np.zeros(0, np.float32)))
             idf = math.log1p((count - len(rows) + 0.5) / (len(rows) + 0.5))
             weight = np.float32(wanted * idf * 2.2)
             scores[rows] += weight * counts / (counts + norms[rows])
-            most += wanted * idf * 2.2
-            present += wanted * idf * 2.2 if len(rows) else 0
+            if term in asked.terms:
+                most += wanted * idf * 2.2
+                present += wanted * idf * 2.2 if len(rows) else 0
         return scores, most, present
 
     def _hits(self, rows: Any, scores: Any) -> Hits:
@@ -182,14 +213,15 @@ def _sum(values: Floats) -> np.float32:
     return total
 
 
-def quantized(vectors: Any, documents: list[tuple[Mapping[str, Any], str]]) -> bytes:
+def quantized(vectors: Any, documents: list[tuple[Mapping[str, Any], str]], words: Any) -> bytes:
     """Rows of a vector file, of documents of these metadata and texts."""
     rows = b""
     for values, (metadata, text) in zip(vectors, documents, strict=True):
         one = unit(values)
         title = metadata.get("title")
-        found = terms(f"{title} {text}" if isinstance(title, str) else text)
-        if sum(count * len(term.encode()) for term, count in found.items()) < 2:
+        whole = f"{title} {text}" if isinstance(title, str) else text
+        found, (length,) = words.Analyzer().occurrences([whole])
+        if length < 2 and all(len(term.encode()) < 2 for term, _ in found):
             rows += bytes([128] * len(one) + [0] * 4)
             continue
         scale = np.float32(np.abs(one).max() / 127)

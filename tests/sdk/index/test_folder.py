@@ -148,7 +148,7 @@ def test_another_sum_of_the_vectors_is_found_by_verifying(path: Path) -> None:
 
 def test_another_language_than_the_databases_is_refused(path: Path) -> None:
     change(path / "index.json", lambda fields: fields.update(language="de"))
-    with pytest.raises(CorruptArtifactError, match="language 'en'"):
+    with pytest.raises(CorruptArtifactError, match="language 'english'"):
         open_index(path)
 
 

@@ -23,7 +23,7 @@ from pocketquery.sdk.index.vector_file import (
     quantize,
     without_vectors,
 )
-from pocketquery.sdk.index.vectors import Query, Vectors, best, best_of_blocks, unit_rows
+from pocketquery.sdk.index.vectors import QueryVector, Vectors, best, best_of_blocks, unit_rows
 
 
 def clustered(count: int, dimension: int = 64, seed: int = 0) -> Floats:
@@ -136,7 +136,7 @@ def test_the_scan_is_off_by_no_more_than_the_slack_says(
     if spikes:  # one number is nearly all of a vector
         raw[np.arange(count + 1), random.integers(0, dimension, count + 1)] += 100
     vectors = unit_rows(raw, dimension, "vectors")
-    query = Query(vectors[-1])
+    query = QueryVector(vectors[-1])
     with tempfile.TemporaryDirectory() as folder:
         index = stored(Path(folder) / "vectors.u8", vectors[:-1])
         ((_, coarse),) = index.near(query)
@@ -294,7 +294,7 @@ def test_a_row_without_a_vector_is_near_to_nothing(path: Path) -> None:
         np.testing.assert_allclose(scores, vectors[rows] @ query, atol=0.01)
         assert index.search(query, 5, missing)[0].tolist() == []
     assert not index.floats(missing).any()
-    assert not index.cosines(Query(vectors[0]), np.flatnonzero(missing)).any()
+    assert not index.cosines(QueryVector(vectors[0]), np.flatnonzero(missing)).any()
 
 
 def test_a_scale_that_changes_after_the_first_search_is_noticed(path: Path) -> None:
