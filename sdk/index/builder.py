@@ -47,7 +47,6 @@ from pocketquery.sdk.index.segments import (
     append_segments,
     create_segments,
     drop_segments,
-    language_of,
     row_count,
     vectors_name,
 )
@@ -57,7 +56,7 @@ from pocketquery.sdk.index.vectors import unit_rows
 from pocketquery.sdk.lazy import log
 from pocketquery.sdk.plain_files import check_own_file, is_closed
 from pocketquery.sdk.validation import check, check_text, whole
-from pocketquery.sdk.words import Analyzer, detect_language
+from pocketquery.sdk.words import detect_language
 
 __all__ = [
     "COMMITTED_TOGETHER",
@@ -192,7 +191,6 @@ class IndexBuilder:
         self._signing_key = signing_key
         self._folder = building_folder(path)
         self._language = language
-        self._analyzer = Analyzer(language or "english")
         self._lock = hold_folder(self._folder, private=private or is_closed(real_path(path)))
         self._published = False
         try:
@@ -241,9 +239,7 @@ class IndexBuilder:
             if self._language is None and not row_count(connection):
                 language = detect_language(content(document) for document in documents)
                 set_meta(connection, "language", language)
-            if (language := language_of(connection)) != self._analyzer.language:
-                self._analyzer = Analyzer(language)
-            append_segments(connection, self._folder, self._analyzer, documents, codes)
+            append_segments(connection, self._folder, documents, codes)
 
     def contents_sha256(self) -> str:
         """The hash of what is committed, see :mod:`pocketquery.sdk.index.contents`."""

@@ -21,6 +21,9 @@ import weakref
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
+
+from pocketquery.sdk.arrays import NDArray
 from pocketquery.sdk.errors import ArtifactError, CorruptArtifactError, InvalidInputError
 from pocketquery.sdk.folders import TWO_RENAMES
 from pocketquery.sdk.index.untrusted_file import (
@@ -33,7 +36,17 @@ from pocketquery.sdk.index.untrusted_file import (
 from pocketquery.sdk.plain_files import plain_size
 from pocketquery.sdk.sqlite_file import SqliteKind, error_code, transaction
 
-__all__ = ["META", "Connection", "Database", "check_structure", "get_meta", "held", "set_meta"]
+__all__ = [
+    "META",
+    "Connection",
+    "Database",
+    "check_structure",
+    "get_meta",
+    "get_numbers",
+    "held",
+    "set_meta",
+    "set_numbers",
+]
 
 META: Schema = {"meta": "CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID"}
 _KIND = SqliteKind(
@@ -44,6 +57,7 @@ _KIND = SqliteKind(
     elsewhere="build the index again",
     trusted=False,
 )
+_NUMBER = np.dtype("<i8")
 _LEAST_LIMIT = 1 << 25  # bytes: what a query itself may bring, a filter's values above all
 _MOST_LIMIT = 1_000_000_000  # SQLite's own
 
@@ -248,6 +262,27 @@ def get_meta(connection: sqlite3.Connection, key: str, default: str | None = Non
 def set_meta(connection: sqlite3.Connection, key: str, value: str | bytes) -> None:
     """Set ``key`` to ``value``."""
     connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+
+
+def get_numbers(connection: sqlite3.Connection, key: str, count: int) -> NDArray[np.int64]:
+    """The ``count`` whole numbers at ``key``, int64 (count,).
+
+    Raises:
+        CorruptArtifactError: something else is there.
+    """
+    stored = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+    size = count * _NUMBER.itemsize
+    if stored is None or not isinstance(stored[0], bytes) or len(stored[0]) != size:
+        raise CorruptArtifactError(
+            f"the index's database has no {key!r} of {count} numbers; copy the index anew or build "
+            "it again"
+        )
+    return np.frombuffer(stored[0], _NUMBER).astype(np.int64)
+
+
+def set_numbers(connection: sqlite3.Connection, key: str, numbers: NDArray[np.int64]) -> None:
+    """Set ``key`` to whole numbers."""
+    set_meta(connection, key, numbers.astype(_NUMBER).tobytes())
 
 
 def check_structure(connection: sqlite3.Connection, path: Path) -> None:

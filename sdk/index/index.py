@@ -58,7 +58,7 @@ from pocketquery.sdk.index.search import (
     hits_of,
     rank,
 )
-from pocketquery.sdk.index.selection import Selection, demanded
+from pocketquery.sdk.index.selection import Selection
 from pocketquery.sdk.index.signature import check_claim, check_signed
 from pocketquery.sdk.index.updates import Changes, IndexSource, change_index, read_source
 from pocketquery.sdk.index.vector_file import quantize
@@ -69,7 +69,6 @@ from pocketquery.sdk.results.grouping import best_of_groups
 from pocketquery.sdk.results.hits import Hit, Hits
 from pocketquery.sdk.sqlite_file import identity
 from pocketquery.sdk.validation import check_text
-from pocketquery.sdk.words import Analyzer
 
 __all__ = [
     "Document",
@@ -153,7 +152,6 @@ class Index(IndexViews):
             )
         self._encoder = encoder
         self._streams: Counter[int] = Counter()  # by thread: documents() that have not ended
-        self._analyzer = Analyzer()
         self._written: tuple[int, int] | None = None  # the database file, once it was changed
         self._loaded: tuple[tuple[object, int], segments.Snapshot] | None = None
         self._database = Database(self.path / DATABASE, writable=writable, schema=segments.SCHEMA)
@@ -235,13 +233,8 @@ class Index(IndexViews):
         condition = None if filter is None or filter == {} else compile_filter(filter)
         with self._database.reading() as connection:
             snapshot = self._current(connection)
-            count, alive = len(snapshot.vectors), snapshot.alive(connection)
-            analyzer, asked = self.analyzer_of(snapshot), None
-            if request.text:
-                asked = analyzer.query(request.text, prefix=prefix)
-                demands = demanded(connection, count, asked)
-                alive = demands if alive is None else alive if demands is None else alive & demands
-            selection = Selection(connection, count, alive, condition, asked, analyzer)
+            asked = snapshot.analyzer.query(request.text, prefix=prefix) if request.text else None
+            selection = Selection.of(connection, snapshot, condition, asked)
 
             def found(request: CheckedQuery) -> Hits:
                 return hits_of(connection, rank(connection, snapshot, request, asked, selection))
@@ -275,8 +268,7 @@ class Index(IndexViews):
             vectors = encode_documents(listed, self._encoder)
         rows = check_rows(listed, vectors, self.dimension)
         with self.writing() as connection:
-            analyzer = self.analyzer_of(self._current(connection))
-            segments.append_segments(connection, self.path, analyzer, listed, quantize(rows))
+            segments.append_segments(connection, self.path, listed, quantize(rows))
 
     def upsert(self, documents: Iterable[Any], vectors: NDArray[Any] | None = None) -> Changes:
         """Add documents, or put them in the place of those with their ids, all or none. ::
@@ -365,13 +357,6 @@ class Index(IndexViews):
             loaded = state, segments.load_snapshot(connection, self.path, self.dimension)
             self._loaded = loaded
         return loaded[1]
-
-    def analyzer_of(self, snapshot: segments.Snapshot) -> Analyzer:
-        """What makes terms of texts in the index's language."""
-        analyzer = self._analyzer
-        if analyzer.language != snapshot.language:
-            self._analyzer = analyzer = Analyzer(snapshot.language)
-        return analyzer
 
     def _check_space(self, connection: Connection) -> None:
         record = get_meta(connection, "space")

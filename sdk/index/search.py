@@ -314,11 +314,11 @@ def _weights(
     """The weights of a query's terms, and of those of the index that stand for them."""
     if not (
         asked.prefix
-        or snapshot.language in COMPOUNDING
+        or snapshot.analyzer.language in COMPOUNDING
         or not all(has_term(connection, word) for word in asked.words)
     ):
         return asked.terms  # without reading the whole vocabulary
-    return expand(asked, snapshot.vocabulary(connection), snapshot.language)
+    return expand(asked, snapshot.vocabulary(connection), snapshot.analyzer.language)
 
 
 def _words(scores: Floats, allowed: Mask | None) -> Blocks:

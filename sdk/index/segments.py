@@ -25,7 +25,7 @@ from pocketquery.sdk.index.bm25 import (
     vocabulary_of,
     without_place,
 )
-from pocketquery.sdk.index.database import META, get_meta, set_meta
+from pocketquery.sdk.index.database import META, get_meta, get_numbers, set_meta, set_numbers
 from pocketquery.sdk.index.documents import (
     DOCUMENT_TABLES,
     Document,
@@ -45,7 +45,7 @@ from pocketquery.sdk.index.vector_file import (
 )
 from pocketquery.sdk.index.vectors import Vectors
 from pocketquery.sdk.plain_files import close_to_others
-from pocketquery.sdk.words import LANGUAGES, NONE, Analyzer, Vocabulary
+from pocketquery.sdk.words import LANGUAGES, NONE, Vocabulary, analyzer_for
 
 __all__ = [
     "MOST_LANGUAGE",
@@ -78,7 +78,6 @@ SCHEMA: Schema = {
 }
 MOST_LANGUAGE = 32  # characters of a language's name
 _VECTOR_SUM = "vector_sum"
-_SUM = np.dtype("<i8")
 _SEGMENT_DOCUMENTS = 1024  # documents in a segment: bounds the memory of analysing them
 _LENGTH = np.dtype("<u4")
 _NUMBER = "(?:0|[1-9][0-9]{0,17})"  # within 64 bits
@@ -92,7 +91,7 @@ class Snapshot:
 
     Attributes:
         generation: counts the commits.
-        language: of the texts.
+        analyzer: makes terms of texts in the index's language.
         vectors: the rows, deleted ones among them.
         mean: float64 (d,), the mean vector of all rows that have one, and of one more that is 0, so
             that a document which is alone stands out from it.
@@ -107,7 +106,7 @@ class Snapshot:
         deleted: int,
     ) -> None:
         self.generation = generation
-        self.language = language
+        self.analyzer = analyzer_for(language)
         self.vectors = vectors
         self.mean = vector_sum[1:].astype(np.float64) * (SUM_UNIT / (float(vector_sum[0]) + 1))
         self._deleted = deleted
@@ -146,7 +145,7 @@ def create_segments(connection: sqlite3.Connection, folder: Path, dimension: int
     set_meta(connection, "generation", "0")
     set_meta(connection, "language", "english")  # until texts say another
     _use_vectors(connection, folder, dimension, 0)
-    _set_sum(connection, np.zeros(dimension + 1, np.int64))
+    set_numbers(connection, _VECTOR_SUM, np.zeros(dimension + 1, np.int64))
 
 
 def generation_of(connection: sqlite3.Connection) -> int:
@@ -219,7 +218,7 @@ def load_snapshot(connection: sqlite3.Connection, folder: Path, dimension: int) 
     (deleted,) = connection.execute("SELECT count(*) FROM tombstones").fetchone()
     vectors = Vectors(folder / vectors_name(connection), dimension, count)
     language = language_of(connection)
-    vector_sum = _stored_sum(connection, dimension)
+    vector_sum = get_numbers(connection, _VECTOR_SUM, dimension + 1)
     if not 0 <= vector_sum[0] <= count:
         raise _damaged(f"a sum of {vector_sum[0]} vectors", f"one of at most {count}")
     return Snapshot(generation_of(connection), language, vectors, vector_sum, deleted)
@@ -228,7 +227,6 @@ def load_snapshot(connection: sqlite3.Connection, folder: Path, dimension: int) 
 def append_segments(
     connection: sqlite3.Connection,
     folder: Path,
-    analyzer: Analyzer,
     documents: Sequence[Document],
     codes: Codes,
 ) -> None:
@@ -237,7 +235,7 @@ def append_segments(
     Those that say too little to have a place by meaning are stored without a vector, see
     :func:`~pocketquery.sdk.index.bm25.without_place`.
     """
-    path = folder / vectors_name(connection)
+    path, analyzer = folder / vectors_name(connection), analyzer_for(language_of(connection))
     if any(document.private for document in documents):
         close_to_others(folder)
     for start in range(0, len(documents), _SEGMENT_DOCUMENTS):
@@ -250,7 +248,11 @@ def append_segments(
         rows = without_vectors(rows, without_place(occurrences, lengths))
         append_vectors(path, first_row, rows)
         dimension = rows.shape[1] - SCALE_BYTES
-        _set_sum(connection, _stored_sum(connection, dimension) + sum_of([rows], dimension, path))
+        set_numbers(
+            connection,
+            _VECTOR_SUM,
+            get_numbers(connection, _VECTOR_SUM, dimension + 1) + sum_of([rows], dimension, path),
+        )
         _insert(connection, first_row, lengths, hashlib.sha256(rows.data).hexdigest())
     next_generation(connection)
 
@@ -261,7 +263,9 @@ def drop_segments(
     """Take back the segments from the one that begins at ``first_row`` on."""
     vectors = Vectors(folder / vectors_name(connection), dimension, row_count(connection))
     dropped = sum_of(vectors.blocks(first_row, len(vectors)), dimension, vectors.path)
-    _set_sum(connection, _stored_sum(connection, dimension) - dropped)
+    set_numbers(
+        connection, _VECTOR_SUM, get_numbers(connection, _VECTOR_SUM, dimension + 1) - dropped
+    )
     for table, column in (
         ("segments", "first_row"),
         ("postings", "first_row"),
@@ -288,7 +292,7 @@ def compact_segments(connection: sqlite3.Connection, folder: Path, dimension: in
     next_generation(connection)
     path = _use_vectors(connection, folder, dimension, generation_of(connection))
     digest, vector_sum = _copy_rows(snapshot.vectors, alive, path)
-    _set_sum(connection, vector_sum)
+    set_numbers(connection, _VECTOR_SUM, vector_sum)
     # In rising order a row moves to its own place or to one that was freed before.
     moves = [(int(new_rows[row]), int(row)) for row in np.flatnonzero(alive)]
     for table in ("documents", "texts"):
@@ -332,7 +336,7 @@ def verify_segments(connection: sqlite3.Connection, folder: Path, dimension: int
                 f"{first_row + count - 1} have another SHA-256 than recorded; copy the index anew"
             )
     vector_sum = sum_of(vectors.blocks(0, len(vectors)), dimension, vectors.path)
-    if not np.array_equal(vector_sum, _stored_sum(connection, dimension)):
+    if not np.array_equal(vector_sum, get_numbers(connection, _VECTOR_SUM, dimension + 1)):
         raise _damaged("another sum of the vectors", "that of the vectors which are there")
     check_tables(connection, len(vectors))
     lengths = snapshot.lengths(connection)
@@ -377,22 +381,6 @@ def _copy_rows(
         vector_sum += sum_of([rows], vectors.dimension, path)
         start, written = start + len(block), written + len(rows)
     return digest.hexdigest(), vector_sum
-
-
-def _stored_sum(connection: sqlite3.Connection, dimension: int) -> NDArray[np.int64]:
-    """The stored sum of the vectors, as :func:`~pocketquery.sdk.index.vector_file.sum_of` gives it.
-
-    Raises:
-        CorruptArtifactError: it is no such sum.
-    """
-    row = connection.execute("SELECT value FROM meta WHERE key = ?", (_VECTOR_SUM,)).fetchone()
-    if not row or not isinstance(row[0], bytes) or len(row[0]) != (dimension + 1) * _SUM.itemsize:
-        raise _damaged("no sum of the vectors", f"one of {dimension} dimensions")
-    return np.frombuffer(row[0], _SUM).astype(np.int64)
-
-
-def _set_sum(connection: sqlite3.Connection, vector_sum: NDArray[np.int64]) -> None:
-    set_meta(connection, _VECTOR_SUM, vector_sum.astype(_SUM).tobytes())
 
 
 def _insert(

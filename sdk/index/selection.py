@@ -11,6 +11,7 @@ import numpy as np
 from pocketquery.sdk.arrays import NDArray, Rows
 from pocketquery.sdk.index.bm25 import postings_of
 from pocketquery.sdk.index.documents import content, documents_of_rows
+from pocketquery.sdk.index.segments import Snapshot
 from pocketquery.sdk.index.vectors import best, best_of_blocks
 from pocketquery.sdk.results.filters import Condition, matching_rows
 from pocketquery.sdk.words import Analyzer, Query
@@ -60,6 +61,20 @@ class Selection:
         self._condition = condition
         self._query = query if query and (query.phrases or query.excluded_phrases) else None
         self._analyzer = analyzer
+
+    @classmethod
+    def of(
+        cls,
+        connection: sqlite3.Connection,
+        snapshot: Snapshot,
+        condition: Condition | None,
+        query: Query | None,
+    ) -> Selection:
+        """Of a state that ``connection`` sees, by a filter and a query's text, where there are."""
+        count, allowed = len(snapshot.vectors), snapshot.alive(connection)
+        if query and (demands := demanded(connection, count, query)) is not None:
+            allowed = demands if allowed is None else allowed & demands
+        return cls(connection, count, allowed, condition, query, snapshot.analyzer)
 
     def best(self, most: int, scored: Scored, above: float = -np.inf, slack: float = 0.0) -> Rows:
         """The ``most`` best selected rows, rising; of equal scores the first ones.

@@ -94,8 +94,7 @@ def change_index(
     if plan.documents or plan.stale or record:
         with index.writing() as connection:
             delete_documents(connection, plan.stale)
-            analyzer = index.analyzer_of(snapshot)
-            append_segments(connection, index.path, analyzer, plan.documents, plan.codes)
+            append_segments(connection, index.path, plan.documents, plan.codes)
             if record:
                 record(connection)
     return plan.changes

@@ -90,7 +90,7 @@ class IndexViews(abc.ABC):
         """The passage of a hit around the words of ``query``, marked, in the index's language; see
         :func:`pocketquery.sdk.snippet`."""
         with self.reading() as (_, snapshot):
-            language = {"en": "english"}.get(snapshot.language, snapshot.language)
+            language = snapshot.analyzer.language
         return snippet(hit, query, length=length, language=language)
 
     def _metadata(self, filter: Mapping[str, Any] | None) -> list[dict[str, Any]]:

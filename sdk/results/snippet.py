@@ -13,7 +13,6 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import pairwise
 from typing import Protocol
 
@@ -86,7 +85,7 @@ def snippet(
     text = check_text(getattr(hit, "text", hit))
     if not isinstance(length, int) or length < 20:
         raise InvalidInputError(f"the length of a snippet is {length!r}, expected at least 20")
-    analyzer = _analyzer(language)
+    analyzer = analyzer_for(language)
     line = " ".join(text.split())
     asked = query if isinstance(query, Query) else analyzer.query(check_text(query, "the query"))
     marks = _marks(line, analyzer, asked)
@@ -98,11 +97,6 @@ def snippet(
         before + line[start:stop] + after,
         tuple((first + shift, last + shift) for first, last in _united(shown)),
     )
-
-
-@lru_cache(4)
-def _analyzer(language: str) -> Analyzer:
-    return Analyzer(language)
 
 
 def _marks(line: str, analyzer: Analyzer, asked: Query) -> list[tuple[int, int, int]]:

@@ -1,9 +1,18 @@
 """From text to terms: words, compounds, languages, and what a query asks for."""
 
-from pocketquery.sdk.words.analyzer import Analyzer
+from pocketquery.sdk.words.analyzer import Analyzer, analyzer_for
 from pocketquery.sdk.words.language import detect_language
 from pocketquery.sdk.words.query import Query
 from pocketquery.sdk.words.stemming import LANGUAGES, NONE
 from pocketquery.sdk.words.vocabulary import Vocabulary, expand
 
-__all__ = ["LANGUAGES", "NONE", "Analyzer", "Query", "Vocabulary", "detect_language", "expand"]
+__all__ = [
+    "LANGUAGES",
+    "NONE",
+    "Analyzer",
+    "Query",
+    "Vocabulary",
+    "analyzer_for",
+    "detect_language",
+    "expand",
+]

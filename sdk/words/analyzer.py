@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from pocketquery.sdk.words.query import Query, parse
 from pocketquery.sdk.words.stemming import check_language, stem_of
 from pocketquery.sdk.words.tokens import IDENTIFIER, cut, has_word
 
-__all__ = ["Analyzer", "Terms"]
+__all__ = ["Analyzer", "Terms", "analyzer_for"]
 
 # Of a query's terms. What is beside words takes weight from them, so that a long query does not
 # turn on its one compound. Chosen on SciFact's training claims, three forums and the names in
@@ -166,3 +167,9 @@ class Analyzer:
                 self._of_words.clear()
             self._of_words[lower] = term
         return term
+
+
+@functools.lru_cache(maxsize=4)
+def analyzer_for(language: str) -> Analyzer:
+    """An analyzer that all share, for what it knows of words it has met."""
+    return Analyzer(language)

@@ -21,7 +21,7 @@ from pocketquery.sdk.errors import ArtifactError, InvalidInputError, SpaceMismat
 from pocketquery.sdk.index.documents import content
 from pocketquery.sdk.index.index import Document, Index, open_index, verify_index
 from pocketquery.sdk.sqlite_file import SqliteKind
-from pocketquery.sdk.words import Analyzer, Query
+from pocketquery.sdk.words import Analyzer, Query, analyzer_for
 from tests.sdk.small_index import (
     DIMENSION,
     SPACE,
@@ -558,9 +558,9 @@ def test_closing_under_a_search_says_so(path: Path, monkeypatch: pytest.MonkeyPa
 
     def closed_meanwhile(text: str, prefix: bool) -> Query:
         index.close()
-        return Analyzer.query(index._analyzer, text, prefix=prefix)
+        return Analyzer("english").query(text, prefix=prefix)
 
-    monkeypatch.setattr(index._analyzer, "query", closed_meanwhile)
+    monkeypatch.setattr(analyzer_for("english"), "query", closed_meanwhile)
     assert index.search("river", mode="lexical")  # what it holds open it may finish
     with pytest.raises(InvalidInputError, match="closed"):
         index.search("river", mode="lexical")
