@@ -19,7 +19,7 @@ from typing import Protocol
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.results.common_words import is_common
 from pocketquery.sdk.validation import check_text
-from pocketquery.sdk.words.analyzer import Analyzer
+from pocketquery.sdk.words.analyzer import Analyzer, analyzer_for
 from pocketquery.sdk.words.characters import DROPPED, UNSPACED
 from pocketquery.sdk.words.query import Query
 
