@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 import re
+import textwrap
 from collections.abc import Callable, Iterator
 
 from pocketquery.sdk.text_folders.front_matter import front_matter
@@ -38,6 +39,7 @@ _LIST_ITEM = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])\s+")
 _QUOTE = re.compile(r"^\s{0,3}(?:>\s?)+(?:\[!\w[\w-]*\][-+]?)?")
 _CONTAINER = re.compile(r"^\s*:{3,}\s*\w[\w-]*\s*")
 _CODE_SPAN = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)")
+_FORMULA = re.compile(r"\$\$.+?\$\$|\$(?=\S)[^$\n]{1,300}(?<=\S)\$(?!\d)", re.DOTALL)
 _ANCHOR = re.compile(r"\s*\{#([^\s}]+)[^}]*\}")
 
 _TAG = re.compile(
@@ -72,15 +74,17 @@ def _alternative(match: re.Match[str]) -> str:
 
 def _macro(match: re.Match[str]) -> str:
     """MDN's ``{{jsxref("Array.map", "map()")}}`` shows its second argument, else the first."""
-    return match[4] or match[2]
+    second = match[4] or "#"
+    return match[2] if second.startswith("#") else second
 
 
 _INLINE: tuple[
     tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...
 ] = (  # from the outermost to the innermost
-    (re.compile(r"<!--.*?-->|%%.*?%%"), ""),
+    (re.compile(r"<!--.*?-->|%%.*?%%", re.DOTALL), ""),
     (re.compile(r"\{%.*?%\}|\{\{[<%].*?[>%]\}\}|\{\{[^{}'\"]*[.|(][^{}'\"]*\}\}"), ""),
     (re.compile(r"\{\{\w+\(\s*(['\"])(.*?)\1(?:\s*,\s*(['\"])(.+?)\3)?[^{}]*\}\}"), _macro),
+    (re.compile(r"(?<=\S)\{\{\w+\}\}"), ""),
     (re.compile(r"\s?!\[\[([^\]|]*)(?:\|[^\]]*)?\]\]"), _embedded),
     (re.compile(r"\[\[([^\]|]*)(?:\\?\|([^\]]*))?\]\]"), _wiki),
     (re.compile(r"!\[([^\]]*)\](?:\([^()]*(?:\([^()]*\)[^()]*)*\)|\[[^\]]*\])"), r"\1"),
@@ -95,13 +99,13 @@ _INLINE: tuple[
     (_IMAGE_TAG, _alternative),
     (_TAG, ""),
     (re.compile(r"\{[:#][^{}]*\}"), ""),
-    (re.compile(r"(?<![\w*\\])(\*{1,3})(?=[^\s*])(.+?)(?<=[^\s*\\])\1(?![\w*])"), r"\2"),
-    (re.compile(r"(?<![\w*\\])\*\*(?=[^\s*])(.+?)(?<=[^\s*\\])\*\*"), r"\1"),
+    (re.compile(r"(?<![\w*\\])(\*{1,3})(?=[^\s*])(.+?)(?<=[^\s*\\])\1(?![\w*])", re.DOTALL), r"\2"),
+    (re.compile(r"(?<![\w*\\])\*\*(?=[^\s*])(.+?)(?<=[^\s*\\])\*\*", re.DOTALL), r"\1"),
     (re.compile(r"(?<![\w\\])_(?=[^\s_])([^_]+?)(?<=[^\s_\\])_(?!\w)"), r"\1"),
     (re.compile(r"(?<![\w\\])__(?=[^\s_])([^_]*\s[^_]*)(?<=[^\s_\\])__(?!\w)"), r"\1"),
-    (re.compile(r"(~~|==)(?=\S)(.+?)(?<=\S)\1"), r"\2"),
+    (re.compile(r"(~~|==)(?=\S)(.+?)(?<=\S)\1", re.DOTALL), r"\2"),
 )
-_LONGEST_MARKUP = 20_000  # characters of a paragraph
+_LONGEST_MARKUP = 8_000  # characters of a paragraph
 _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
 
 
@@ -139,6 +143,7 @@ class _Reader:
         self._fence = ""
         self._end = ""  # what ends a comment or script
         self._is_code = False
+        self._in_list = False
 
     def read(self, line: str, number: int) -> None:
         """The next line."""
@@ -183,18 +188,24 @@ class _Reader:
         return is_text and len(self._lines) <= 3 and (rule[0] == "=" or len(rule) > 1)
 
     def _head(self, level: int, heading: str, number: int) -> None:
+        self._in_list = False
         anchor = _ANCHOR.search(heading)
         words = plain_inline(_ANCHOR.sub("", heading), is_mdx=self._is_mdx)
         self._outline.head(level, " ".join(words.split()), number, anchor[1] if anchor else "")
 
     def end_paragraph(self) -> None:
-        """What was collected is a paragraph."""
+        """What was collected is a paragraph, or code."""
+        is_indented = all(line.text.startswith(("    ", "\t")) for line in self._lines)
         if self._is_code:
             self._outline.add(self._lines, "\n")
+        elif self._lines and is_indented and not self._in_list:
+            code = textwrap.dedent("\n".join(line.text for line in self._lines))
+            self._outline.add(relined(code, self._lines), "\n")
         elif self._lines:
+            is_item = _LIST_ITEM.match(self._lines[0].text) is not None
+            self._in_list = is_item or (self._in_list and self._lines[0].text[:1].isspace())
             for item in _items(self._lines):
-                words = _spread(item, self._is_mdx)
-                self._outline.add(words)
+                self._outline.add(_plain(item, self._is_mdx))
         self._lines, self._is_code = [], False
 
 
@@ -213,7 +224,7 @@ def _items(lines: list[Line]) -> Iterator[list[Line]]:
     yield item
 
 
-def _spread(lines: list[Line], is_mdx: bool) -> list[Line]:
+def _plain(lines: list[Line], is_mdx: bool) -> list[Line]:
     """The lines without markup. Markup can begin on one line and end on the next."""
     joined = "\n".join(line.text.strip() for line in lines)
     if len(joined) > _LONGEST_MARKUP:  # data, say; the patterns below would take long
@@ -222,15 +233,21 @@ def _spread(lines: list[Line], is_mdx: bool) -> list[Line]:
     return relined("\n".join(" ".join(line.split()) for line in plain.split("\n")), lines)
 
 
+def _code(span: re.Match[str]) -> str:
+    """What is between backticks; a space at both ends sets it off from them."""
+    return span[2][1:-1] if re.match(r" .*[^ ].* $", span[2]) else span[2]
+
+
 def plain_inline(text: str, *, is_mdx: bool = False) -> str:
     """Text of a paragraph without Markdown's signs; code between backticks to the letter."""
     spans = list[str]()
 
-    def keep(match: re.Match[str]) -> str:
-        spans.append(match[2][1:-1] if re.match(r" .*[^ ].* $", match[2]) else match[2])
+    def keep(letters: str) -> str:
+        spans.append(letters)
         return f"\0{len(spans) - 1}\0"
 
-    text = _CODE_SPAN.sub(keep, text.replace("\0", ""))
+    text = _CODE_SPAN.sub(lambda match: keep(_code(match)), text.replace("\0", ""))
+    text = _FORMULA.sub(lambda match: keep(match[0]), text)
     for pattern, replacement in _INLINE:
         text = pattern.sub(replacement, text)
     if is_mdx:
@@ -238,4 +255,6 @@ def plain_inline(text: str, *, is_mdx: bool = False) -> str:
     if text.lstrip().startswith("|"):
         text = re.sub(r"\s*(?<!\\)\|\s*", " | ", text).strip(" |")
     text = html.unescape(_ESCAPED.sub(r"\1", text))
-    return re.sub("\0(\\d+)\0", lambda match: spans[int(match[1])], text)
+    for _ in range(2):  # a formula can hold code
+        text = re.sub("\0(\\d+)\0", lambda match: spans[int(match[1])], text)
+    return text
