@@ -24,7 +24,7 @@ _MARKS = (
 )
 _DECLARED = re.compile(
     rb"<meta[^>]+charset\s*=\s*[\"']?([\w-]+)|^\s*<\?xml[^>]+encoding=[\"']([\w-]+)"
-    rb"|coding[:=]\s*([\w-]+)",
+    rb"|-\*-.*?coding:\s*([\w-]+)",
     re.IGNORECASE,
 )
 _HEAD = 2048  # bytes that a declaration is looked for in
@@ -60,9 +60,10 @@ def decode(data: bytes) -> str:
     except UnicodeDecodeError as error:
         place = error.start
     if declared := _DECLARED.search(data[:_HEAD]):
-        name = next(filter(None, declared.groups())).decode()
+        name = next(filter(None, declared.groups())).decode().lower()
         try:
-            return data.decode("cp1252" if name.lower() in ("iso-8859-1", "latin1") else name)
+            if not name.startswith("utf"):  # it would have been told by its form
+                return data.decode("cp1252" if name in ("iso-8859-1", "latin1") else name)
         except (LookupError, ValueError):  # a declaration can be wrong
             pass
     if _is_western(data):

@@ -21,11 +21,9 @@ from pocketquery.sdk.files import checked_path
 
 __all__ = ["SUFFIXES", "Listing", "Skipped", "TextFile", "list_files", "skipped_line"]
 
-_FORMATS = ".pdf .docx .pptx .odt .epub .ipynb .eml .csv .tsv"
-SUFFIXES = (
-    *".txt .text .md .markdown .mdx .rst .html .htm .xhtml".split(),
-    *_FORMATS.split(),
-    "",
+SUFFIXES = tuple(
+    ".txt .text .md .markdown .mdx .rst .html .htm .xhtml .pdf .docx .pptx .odt .epub .ipynb .eml "
+    ".csv .tsv ".split(" ")
 )
 """Of the files that are read; without one it must look like text."""
 

@@ -28,6 +28,7 @@ __all__ = [
     "sphinx_anchor",
 ]
 
+_LONGEST_HEADING = 400  # characters; what is longer is text
 _LONGEST_SLUG = 60  # characters
 
 
@@ -126,10 +127,10 @@ class Outline:
 
     def head(self, level: int, heading: str, line: int = 0, anchor: str = "") -> None:
         """A heading; it ends the sections of its own level and of those below."""
-        if not has_text(heading):
-            self.end(level)
-            return
         self.end(level)
+        if not has_text(heading) or len(heading) > _LONGEST_HEADING:
+            self.add([Line(heading, line)])
+            return
         parent = self._open
         key = f"{parent.key}/{_slug(heading)}" if parent else _slug(heading)
         self._keys[key] += 1

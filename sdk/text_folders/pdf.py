@@ -47,7 +47,7 @@ def read_pdf(data: bytes) -> Outline:
             characters += len(text)
             if characters > _MOST_CHARACTERS:
                 break
-    except pypdfium2.PdfiumError as error:
+    except (pypdfium2.PdfiumError, ValueError, OSError) as error:
         raise UnreadError("damaged", f"page {(outline.page or 0) + 1}: {error}") from error
     finally:
         document.close()

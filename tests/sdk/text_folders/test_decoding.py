@@ -39,6 +39,7 @@ def test_a_declaration_is_believed() -> None:
     page = '<meta charset="{}"><p>Příliš žluťoučký kůň'
     assert "Příliš" in decode(page.format("windows-1250").encode("cp1250"))
     assert "Příliš" in decode(page.format("no such thing").encode())
+    assert "Größe" in decode('<meta charset="utf-16"><p>Die Größe der Öfen'.encode("cp1252"))
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,7 @@ from tests.sdk.text_folders.reading import passages, seen, write
             "\u30dd\u30f3\u30d7\uff1a\u518d\u8d77\u52d5",
         ),
         ("[![Build](b.svg)](ci)\n[![PyPI](p.svg)](pypi)\n\nseen", "seen"),
+        ("# " + "long " * 100, ("long " * 100).strip()),
         ("***\n\n* * *\n\nseen", "seen"),
     ],
 )
