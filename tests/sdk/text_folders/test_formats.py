@@ -6,6 +6,7 @@ import re
 import sys
 import zipfile
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -256,3 +257,33 @@ def test_mail(tmp_path: Path) -> None:
 )
 def test_tables(tmp_path: Path, name: str, text: str, expected: str) -> None:
     assert seen(tmp_path, name, text)[: len(expected) or None] == expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("suffix", [".docx", ".pptx", ".odt", ".epub", ".pdf", ".ipynb", ".eml"])
+def test_damaged_files_are_read_or_skipped(tmp_path: Path, suffix: str) -> None:
+    parts = {
+        "word/document_xml": DOCX,
+        "ppt/presentation_xml": f'<p {R} xmlns="http://x"><sldId r:id="a"/></p>',
+        "ppt/_rels/presentation.xml_rels": relations(a="slides/s.xml"),
+        "ppt/slides/s_xml": slide("One", "Text one."),
+        "content_xml": f"<o {T}><text:h>Garden</text:h><text:p>One</text:p></o>",
+        "META-INF/container_xml": '<c xmlns="http://x"><rootfile full-path="p.opf"/></c>',
+        "p.opf": '<p xmlns="http://x"><item id="a" href="a.html"/><itemref idref="a"/></p>',
+        "a.html": "<h1>One</h1><p>Text.",
+    }
+    whole = {
+        ".pdf": pdf("One.", "Two."),
+        ".ipynb": json.dumps({"cells": [{"cell_type": "code", "source": ["x"], "outputs": []}]}),
+        ".eml": "Subject: =?utf-8?b?UHVtcGU=?=\nDate: Tue, 5 Mar 2024 10:11:12 +0100\n"
+        "Content-Type: multipart/mixed; boundary=x\n\n--x\nContent-Type: text/html\n\n<p>a\n--x--",
+    }.get(suffix, archive(**parts))
+    data = whole.encode() if isinstance(whole, str) else whole
+    random = Random(0)
+    for _ in range(400):
+        damaged = bytearray(data[: random.randrange(len(data))] if random.random() < 0.2 else data)
+        for _ in range(random.randrange(1, 6)):
+            if damaged:
+                damaged[random.randrange(len(damaged))] = random.randrange(256)
+        write(tmp_path, f"a{suffix}", bytes(damaged))
+        list(sdk.read_folder(tmp_path))
