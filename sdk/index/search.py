@@ -39,6 +39,7 @@ __all__ = [
     "encode_documents",
     "hits_of",
     "rank",
+    "query_weights",
 ]
 
 Mode = Literal["dense", "lexical", "hybrid"]
@@ -280,7 +281,7 @@ def rank(
         rows = selection.best(k, lambda allowed: vectors.near(meant, allowed), slack=meant.slack)
         rows, cosines = best_first(rows, vectors.cosines(meant, rows), k)
         return Ranking(rows, cosines, cosines, None).cut(query)
-    weights = _weights(connection, snapshot, asked)
+    weights = query_weights(connection, snapshot, asked)
     lexical = bm25(connection, weights, snapshot.lengths(connection), asked.terms)
     if query.mode == "lexical":
         rows = selection.best(k, lambda allowed: _words(lexical.scores, allowed), above=0)
@@ -308,7 +309,7 @@ def rank(
     )
 
 
-def _weights(
+def query_weights(
     connection: sqlite3.Connection, snapshot: Snapshot, asked: Query
 ) -> Mapping[str, float]:
     """The weights of a query's terms, and of those of the index that stand for them."""

@@ -6,9 +6,11 @@ import abc
 import json
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any
 
 from pocketquery.sdk.index.documents import Document, find_document
+from pocketquery.sdk.index.search import query_weights
 from pocketquery.sdk.index.segments import Snapshot
 from pocketquery.sdk.index.stored_vectors import StoredVectors
 from pocketquery.sdk.index.untrusted_file import Connection
@@ -86,12 +88,16 @@ class IndexViews(abc.ABC):
             if name not in known and name not in objects
         }
 
-    def snippet(self, hit: HasText | str, query: str, *, length: int = 160) -> Snippet:
+    def snippet(
+        self, hit: HasText | str, query: str, *, length: int = 160, prefix: bool = False
+    ) -> Snippet:
         """The passage of a hit around the words of ``query``, marked, in the index's language; see
-        :func:`pocketquery.sdk.snippet`."""
-        with self.reading() as (_, snapshot):
-            language = snapshot.analyzer.language
-        return snippet(hit, query, length=length, language=language)
+        :func:`pocketquery.sdk.snippet`. Words of the index that stood for one of the query's, since
+        it is mistyped or still being typed (``prefix``), are marked too."""
+        with self.reading() as (connection, snapshot):
+            asked = snapshot.analyzer.query(check_text(query, "the query"), prefix=prefix)
+            asked = replace(asked, terms=query_weights(connection, snapshot, asked))
+        return snippet(hit, asked, length=length, language=snapshot.analyzer.language)
 
     def _metadata(self, filter: Mapping[str, Any] | None) -> list[dict[str, Any]]:
         condition = Condition("1") if filter is None else compile_filter(filter)

@@ -73,6 +73,13 @@ def test_fields_that_are_there_and_those_that_are_not(notes: Index) -> None:
         assert index.unknown_fields({}) == index.unknown_fields({"author": 1}) == {}
 
 
+def test_a_snippet_marks_what_stood_for_a_mistyped_word_or_one_being_typed(notes: Index) -> None:
+    with notes as index:
+        assert index.snippet("many pumps here", "pmup").marked("[", "]") == "many [pumps] here"
+        assert index.snippet("many pumps here", "pu", prefix=True).marks == ((5, 10),)
+        assert index.snippet("many pumps here", "pu").marks == ()
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.lists(RECORDS, max_size=4), NAMES, VALUES)
 def test_counts_are_those_of_filters(

@@ -209,7 +209,7 @@ export class Contents {
   }
 
   /** The weights of a query's terms, and of those of the index that stand for them. */
-  private weights(asked: Query): ReadonlyMap<string, number> {
+  weights(asked: Query): ReadonlyMap<string, number> {
     const { language } = this.analyzer;
     const isThere = (word: string): boolean => this.frequency(word) > 0;
     // Without reading the whole vocabulary.

@@ -23,6 +23,8 @@ export interface Snippet {
 export interface SnippetOptions {
   /** Most characters, at least 20; 160 by default. */
   readonly length?: number;
+  /** The last word is still being typed: those that begin with it are marked. */
+  readonly prefix?: boolean;
 }
 
 type Span = [start: number, stop: number];
@@ -31,7 +33,7 @@ type Wanted = Map<string, number>;
 type Atom = [start: number, stop: number, isUnspaced: boolean];
 type Line = readonly string[];
 
-const SNIPPET_OPTIONS: Names<SnippetOptions> = { length: true };
+const SNIPPET_OPTIONS: Names<SnippetOptions> = { length: true, prefix: true };
 const ELLIPSIS = "…";
 const CONTEXT = 0.25; // of the length: what is shown before the first marked word
 const LONGEST_NAME = 256; // characters without a blank, within which a compound is looked for
@@ -40,7 +42,8 @@ const LEAST_OF_SENTENCES = 0.6; // of the length, before a snippet without marks
 
 /**
  * The passage of a hit around the words of `query`, marked, in the index's language; where none is there, as in a hit
- * that was found by meaning, the beginning. Words such as "the" and "how" are marked in phrases only.
+ * that was found by meaning, the beginning. Words such as "the" and "how" are marked in phrases only; words of the index that
+ * stood for a mistyped one are marked, too.
  *
  * @param hit a hit, a document or a text
  * @throws InvalidInputError no text, or a length below 20
@@ -51,14 +54,15 @@ export async function snippet(
   query: string,
   options: SnippetOptions = {},
 ): Promise<Snippet> {
-  const { length = 160 } = checkOptions(options, SNIPPET_OPTIONS);
+  const { length = 160, prefix = false } = checkOptions(options, SNIPPET_OPTIONS);
   const text = checkText(typeof hit === "string" ? hit : hit?.text);
   if (!Number.isSafeInteger(length) || length < 20) {
     throw new InvalidInputError(`the length of a snippet is ${show(length)}, expected at least 20`);
   }
   const { analyzer } = index.state;
   const line = Array.from(chunksOf(text).join(" "));
-  const asked = await analyzer.query(checkText(query, "the query"));
+  const typed = await analyzer.query(checkText(query, "the query"), prefix);
+  const asked = { ...typed, terms: index.state.weights(typed) };
   const marks = await analyzer.complete(() => marksIn(line, analyzer, asked));
   const [start, stop] = windowOf(line, marks, length);
   const [before, after] = [start > 0 ? ELLIPSIS : "", stop < line.length ? ELLIPSIS : ""];
