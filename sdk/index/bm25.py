@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, groupby
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -26,7 +26,7 @@ import numpy as np
 from pocketquery.sdk.arrays import NDArray
 from pocketquery.sdk.errors import CorruptArtifactError
 from pocketquery.sdk.index.untrusted_file import Schema
-from pocketquery.sdk.words import Vocabulary
+from pocketquery.sdk.words import Query, Vocabulary
 
 __all__ = [
     "POSTINGS_TABLE",
@@ -129,7 +129,7 @@ def bm25(
     connection: sqlite3.Connection,
     terms: Mapping[str, float],
     lengths: NDArray[np.float32],
-    asked: Container[str] | None = None,
+    asked: Query | None = None,
 ) -> Lexical:
     """BM25 of every row for a query.
 
@@ -137,8 +137,9 @@ def bm25(
         connection: on the snapshot that ``lengths`` belongs to.
         terms: the weight of each term of the query: how often it is there.
         lengths: float32 (n,), terms in each document.
-        asked: those of the terms that ``most`` and ``present`` are of, and not what stands for one
-            of them; None for all.
+        asked: the query. ``most`` and ``present`` are of its terms, and not of what stands for one
+            of them, nor of compounds that no document has. A word of its phrases counts once in a
+            document, which has them all. None: of all terms.
 
     Raises:
         CorruptArtifactError: postings that cannot be of these documents.
@@ -149,12 +150,15 @@ def bm25(
         return Lexical(scores, most, present)
     mean = max(float(lengths.mean()), 1.0)
     norms = _K1 * (1 - _B + _B / mean * lengths)
+    once = set() if asked is None else set(chain.from_iterable(asked.phrases))
     for term, weight in terms.items():
         rows, counts = postings_of(connection, term, len(lengths))
         idf = np.log1p((len(lengths) - len(rows) + 0.5) / (len(rows) + 0.5))
         highest = float(weight * idf * (_K1 + 1))
+        if term in once:
+            counts = np.minimum(counts, np.float32(1))
         scores[rows] += np.float32(highest) * counts / (counts + norms[rows])
-        if asked is None or term in asked:
+        if asked is None or (term in asked.terms and (len(rows) or term not in asked.beside)):
             most += highest
             present += highest if len(rows) else 0.0
     return Lexical(scores, most, present)

@@ -282,7 +282,7 @@ def rank(
         rows, cosines = best_first(rows, vectors.cosines(meant, rows), k)
         return Ranking(rows, cosines, cosines, None).cut(query)
     weights = query_weights(connection, snapshot, asked)
-    lexical = bm25(connection, weights, snapshot.lengths(connection), asked.terms)
+    lexical = bm25(connection, weights, snapshot.lengths(connection), asked)
     if query.mode == "lexical":
         rows = selection.best(k, lambda allowed: _words(lexical.scores, allowed), above=0)
         rows, scores = best_first(rows, lexical.scores[rows], k)

@@ -114,6 +114,7 @@ class Analyzer:
         parsed = parse(text)
         weights: dict[str, float] = {}
         words: dict[str, str] = {}
+        whole = set[str]()
         for chunk in parsed.plain.split():
             terms = self.terms_of(chunk)
             plain = _PLAIN.fullmatch(chunk)
@@ -124,6 +125,7 @@ class Analyzer:
             own = 1.0
             if terms.compounds or terms.joins:
                 own = _WORDS_OF_A_COMPOUND if terms.compounds else _WORDS_OF_A_JOIN
+            whole.update(terms.words, terms.pairs)
             for some, weight in zip(terms, (own, own, *_WEIGHTS_BESIDE), strict=True):
                 for term in some:
                     weights[term] = weights.get(term, 0.0) + weight
@@ -135,6 +137,7 @@ class Analyzer:
             plain=parsed.plain,
             terms=weights,
             words=words,
+            beside=frozenset(weights) - whole,
             required=frozenset[str]().union(*map(self._sharpest, parsed.required)),
             excluded=tuple(map(self._sharpest, parsed.excluded)),
             phrases=tuple(tuple(self.sequence(phrase)) for phrase in parsed.phrases),

@@ -54,6 +54,7 @@ class Query:
         words: those of them that are words of letters, and each as it was typed, in lower case and
             without accents: where no document has one,
             :func:`~pocketquery.sdk.words.vocabulary.expand` looks for the nearest.
+        beside: those of the terms that no word is: compounds, joins and parts.
         required: terms that a document must have, all of them.
         excluded: a document that has all terms of one of these is no hit.
         phrases: sequences of words, each of which a document must have.
@@ -64,6 +65,7 @@ class Query:
     plain: str
     terms: Mapping[str, float]
     words: Mapping[str, str] = field(default_factory=dict)
+    beside: frozenset[str] = frozenset()
     required: frozenset[str] = frozenset()
     excluded: tuple[frozenset[str], ...] = ()
     phrases: tuple[tuple[str, ...], ...] = ()

@@ -54,6 +54,7 @@ def test_a_reader_written_from_the_text() -> None:
             | {
                 "terms": [*map(list, query.terms.items())],
                 "words": sorted(map(list, query.words.items())),
+                "beside": sorted(query.beside),
                 "required": sorted(query.required),
                 "excluded": [*map(sorted, query.excluded)],
             }

@@ -118,6 +118,7 @@ def _plain(query: Query) -> dict[str, Any]:
         "plain": query.plain,
         "terms": list(query.terms.items()),
         "words": sorted(query.words.items()),
+        "beside": sorted(query.beside),
         "required": sorted(query.required),
         "excluded": [sorted(one) for one in query.excluded],
         "phrases": query.phrases,

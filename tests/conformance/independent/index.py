@@ -164,8 +164,10 @@ class Index:
             rows, counts = self._postings.get(term, (np.zeros(0, int), np.zeros(0, np.float32)))
             idf = math.log1p((count - len(rows) + 0.5) / (len(rows) + 0.5))
             weight = np.float32(wanted * idf * 2.2)
+            if any(term in phrase for phrase in asked.phrases):
+                counts = np.minimum(counts, np.float32(1))
             scores[rows] += weight * counts / (counts + norms[rows])
-            if term in asked.terms:
+            if term in asked.terms and (len(rows) or term not in asked.beside):
                 most += wanted * idf * 2.2
                 present += wanted * idf * 2.2 if len(rows) else 0
         return scores, most, present

@@ -73,6 +73,7 @@ class Query:
     plain: str
     terms: dict[str, float] = field(default_factory=dict)
     words: dict[str, str] = field(default_factory=dict)
+    beside: frozenset[str] = frozenset()
     required: frozenset[str] = frozenset()
     excluded: list[frozenset[str]] = field(default_factory=list)
     phrases: list[list[str]] = field(default_factory=list)
@@ -318,9 +319,10 @@ class Analyzer:
     def query(self, text: str, *, prefix: bool = False) -> Query:
         """A query as read."""
         plain, parts = _parts(text)
-        query = Query(plain)
+        query, whole = Query(plain), set[str]()
         for chunk in _CHUNK.findall(plain):
             made = self._terms(chunk)
+            whole.update(made.words, made.pairs)
             own = 0.5 if made.compounds else 0.75 if made.joins else 1.0
             weighed = [(own, made.words), (own, made.pairs), (1.0, made.compounds)]
             for weight, terms in [*weighed, (0.5, made.joins), (0.5, made.parts)]:
@@ -332,6 +334,7 @@ class Analyzer:
                 term = self._term(word)
                 if len(term) >= 4 and _every_letter(term):
                     query.words.setdefault(term, _bare(_folded(word)))
+        query.beside = frozenset(query.terms) - whole
         for excludes, phrase, body in parts:
             if phrase:
                 (query.excluded_phrases if excludes else query.phrases).append(self.sequence(body))

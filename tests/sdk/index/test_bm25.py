@@ -19,6 +19,7 @@ from pocketquery.sdk.index.bm25 import (
     insert_postings,
     renumber_postings,
 )
+from pocketquery.sdk.words import Query
 
 TEXTS = ["a b b", "b c", "a a a a d", "e", "c b a"]
 
@@ -196,3 +197,25 @@ def test_counts_that_were_cut_to_16_bits_are_no_damage(connection: sqlite3.Conne
     many = Counter({("a", 0): 100_000, ("b", 0): 3})
     insert_postings(connection, 0, many)
     check_postings(connection, np.array([100_003], np.float32), [0])
+
+
+def test_compounds_that_no_document_has_take_nothing_from_the_most(
+    connection: sqlite3.Connection,
+) -> None:
+    insert_postings(connection, 0, occurrences(TEXTS))
+    terms = {"a": 1.0, "a-b": 1.0, "nothing": 1.0}
+    query = Query("", terms, beside=frozenset({"a-b", "b"}))
+    lexical = bm25(connection, terms, lengths(TEXTS), query)
+    expected = bm25(connection, {"a": 1.0, "nothing": 1.0}, lengths(TEXTS))
+    assert (lexical.most, lexical.present) == (expected.most, expected.present)
+    assert bm25(connection, terms | {"b": 1.0}, lengths(TEXTS), query).most == expected.most
+
+
+def test_a_word_of_a_phrase_counts_once(connection: sqlite3.Connection) -> None:
+    insert_postings(connection, 0, occurrences(["a a a b", "a b c d"]))
+    terms = {"a": 1.0, "b": 1.0}
+    scores = bm25(connection, terms, np.full(2, 4, np.float32), Query("", terms)).scores
+    assert scores[0] > scores[1]
+    query = Query("", terms, phrases=(("a", "b"),))
+    scores = bm25(connection, terms, np.full(2, 4, np.float32), query).scores
+    assert scores[0] == scores[1] > 0

@@ -7,6 +7,7 @@
  * N, df and the mean length count deleted documents until the index is compacted, as in Python.
  */
 import { pairwiseSum } from "./vectors/numbers.js";
+import type { Query } from "../words/query.js";
 import type { Part, Postings } from "./part.js";
 
 const K1 = 1.2;
@@ -28,14 +29,15 @@ export interface Lexical {
 /**
  * BM25 of every row for a query.
  * @param terms the weight of each term of the query, and of what stands for one
- * @param asked those of them that `most` and `present` are of
+ * @param asked the query: `most` and `present` are of its terms, and not of compounds that no document has. A word
+ * of its phrases counts once in a document, which has them all
  * @param norms float32 (n,), see {@link lengthNorms}
  * @param gone 1 where a row was compacted away; undefined for none
  */
 export function bm25(
   parts: readonly Part[],
   terms: ReadonlyMap<string, number>,
-  asked: ReadonlyMap<string, number>,
+  asked: Query,
   norms: Float32Array,
   gone?: Uint8Array,
 ): Lexical {
@@ -43,12 +45,13 @@ export function bm25(
   const scores = new Float32Array(norms.length);
   let [most, present] = [0, 0];
   if (!norms.length) return { scores, most, present };
+  const once = new Set(asked.phrases.flat());
   for (const [term, weight] of terms) {
     const found = parts.map((part) => part.postings(term));
     const df = frequency(parts, found, gone);
     const idf = Math.log1p((count - df + 0.5) / (df + 0.5));
     const highest = Math.fround(weight * idf * (K1 + 1));
-    if (asked.has(term)) {
+    if (asked.terms.has(term) && (df > 0 || !asked.beside.has(term))) {
       most += highest;
       if (df > 0) present += highest;
     }
@@ -57,7 +60,7 @@ export function bm25(
       for (let n = 0; n < rows.length; n++) {
         const row = first + rows[n]!;
         if (gone?.[row]) continue;
-        const tf = counts[n]!;
+        const tf = once.has(term) ? 1 : counts[n]!;
         const share = Math.fround(Math.fround(highest * tf) / Math.fround(tf + norms[row]!));
         scores[row] = scores[row]! + share;
       }

@@ -190,7 +190,7 @@ export class Contents {
       const { rows, scores } = this.vectors.search(vector, most, allowed);
       return { rows, scores, cosines: scores, bm25: null };
     }
-    const lexical = bm25(this.parts, this.weights(asked), asked.terms, (this.norms ??= this.lengthNorms()), this.gone);
+    const lexical = bm25(this.parts, this.weights(asked), asked, (this.norms ??= this.lengthNorms()), this.gone);
     const pick = (rows: Uint32Array): Float32Array => Float32Array.from(rows, (row) => lexical.scores[row]!);
     if (mode === "lexical") {
       const found = best(lexical.scores, most, allowed, 0);

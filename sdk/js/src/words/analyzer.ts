@@ -89,6 +89,7 @@ export class Analyzer {
     return this.complete(() => {
       const terms = new Map<string, number>();
       const words = new Map<string, string>();
+      const whole = new Set<string>();
       for (const chunk of chunksOf(plain)) {
         const some = this.termsOf(chunk);
         const plainly = PLAIN.exec(chunk)?.[1];
@@ -97,6 +98,7 @@ export class Analyzer {
           const isSought = characterCount(term) >= LEAST_SOUGHT && isAlpha(term);
           if (isSought && !words.has(term)) words.set(term, bare(folded(word)));
         }
+        for (const term of [...some.words, ...some.pairs]) whole.add(term);
         const own = some.compounds.length ? WORDS_OF_A_COMPOUND : some.joins.length ? WORDS_OF_A_JOIN : 1;
         const weights = { words: own, pairs: own, ...BESIDE };
         const add = (term: string, weight: number): void => void terms.set(term, (terms.get(term) ?? 0) + weight);
@@ -107,6 +109,7 @@ export class Analyzer {
         plain,
         terms,
         words,
+        beside: new Set([...terms.keys()].filter((term) => !whole.has(term))),
         required: new Set(required.flatMap((chunk) => this.sharpest(chunk))),
         excluded: excluded.map((chunk) => new Set(this.sharpest(chunk))),
         phrases: phrases.map((phrase) => this.inOrder(phrase)),

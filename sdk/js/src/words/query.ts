@@ -37,6 +37,8 @@ export interface Query {
    * document has one, `expand` looks for the nearest.
    */
   readonly words: ReadonlyMap<string, string>;
+  /** Those of the terms that no word is: compounds, joins and parts. */
+  readonly beside: ReadonlySet<string>;
   /** Terms that a document must have, all of them. */
   readonly required: ReadonlySet<string>;
   /** A document that has all terms of one of these is no hit. */

@@ -42,6 +42,7 @@ test("queries, and what a vocabulary adds to them, in the same order", async () 
       plain: query.plain,
       terms: [...query.terms],
       words: [...query.words].sort(([left], [right]) => byCodePoint(left, right)),
+      beside: sorted(query.beside),
       required: sorted(query.required),
       excluded: query.excluded.map(sorted),
       phrases: query.phrases,
