@@ -127,6 +127,7 @@ def build_index(
     encoded_by: str = "",
     encoder_digest: str = "",
     signing_key: Key | None = None,
+    language: str | None = None,
     threads: int | None = None,
 ) -> IndexReport:
     """Encode ``documents`` and build an index of them at ``output``. ::
@@ -152,6 +153,7 @@ def build_index(
         encoder_digest: as there.
         signing_key: an Ed25519 private key to sign the index with: 32 raw bytes, 64 hexadecimal
             digits or a PEM file.
+        language: of the texts, "german", say, or "none" to keep words whole; None: it is found.
         threads: calls of ``encode`` at once. By default one for each core where it is a method of
             an :class:`~pocketquery.sdk.Encoder`, else one, in this thread.
 
@@ -178,6 +180,7 @@ def build_index(
             encoded_by=encoded_by,
             encoder_digest=encoder_digest,
             signing_key=signing_key,
+            language=language,
         )
 
 
@@ -298,7 +301,7 @@ def build_index_of_rows(
         encoded_by: likewise.
         encoder_digest: likewise.
         signing_key: likewise.
-        language: of the texts.
+        language: likewise.
         finish: called with the complete index before it is published.
     """
     start = time.perf_counter()
@@ -310,6 +313,7 @@ def build_index_of_rows(
         encoded_by=encoded_by,
         encoder_digest=encoder_digest,
         signing_key=signing_key,
+        language=language,
     ) as builder:
         remaining, resumed = _resume(builder, iter(rows))
         if bar:

@@ -99,6 +99,11 @@ def index(subparsers: Any) -> None:
     add("--encoded", metavar="FOLDER", help="what encode-corpus wrote")
     add("--output", metavar="FOLDER", help="the index; one there is replaced (default: see below)")
     add_files(parser)
+    add(
+        "--language",
+        help="of the texts, by which words are stemmed: german, say, or none to keep words whole "
+        "(default: found by the texts)",
+    )
     add_passages(parser)
     add_encoder(parser)
     add_engine(parser)
@@ -260,6 +265,7 @@ def _index_folder(folder: str, arguments: argparse.Namespace, notes: CorpusNotes
         replace(source, teacher=_lasting(chosen.teacher), bundle=_lasting(chosen.bundle)),
         claim_default_index(folder) if output is None else output,
         encoder,
+        language=arguments.language,
         batch_size=arguments.batch_size,
         show_progress_bar=True,
         on_skipped=notes.files.append,
@@ -291,6 +297,7 @@ def _update(
         place,
         open_encoder,
         {name: value for name, value in given.items() if value},
+        arguments.language,
         batch_size=arguments.batch_size,
         show_progress_bar=True,
         on_skipped=notes.files.append,

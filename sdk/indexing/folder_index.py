@@ -67,6 +67,7 @@ def index_folder(
     encoder: Encoder | None = None,
     include: Iterable[str] = (),
     exclude: Iterable[str] = (),
+    language: str | None = None,
     rebuild: bool = False,
     show_progress_bar: bool = False,
     on_skipped: OnSkipped | None = None,
@@ -85,6 +86,7 @@ def index_folder(
         encoder: makes the vectors; None: the one that ``sdk.encode`` uses.
         include: only files that match one of these patterns, as in a ``.gitignore``.
         exclude: no files and folders that match one of these.
+        language: of the texts, "german", say, or "none" to keep words whole; None: it is found.
         rebuild: build the index anew, whatever is there.
         show_progress_bar: documents, passages, rates and time left, on stderr.
         on_skipped: called with each file or folder that is not read.
@@ -102,12 +104,18 @@ def index_folder(
     source = source_of(folder, include, exclude, opened)
     if rebuild or not has_index(path):
         return build_folder(
-            source, path, opened, show_progress_bar=show_progress_bar, on_skipped=on_skipped
+            source,
+            path,
+            opened,
+            language=language,
+            show_progress_bar=show_progress_bar,
+            on_skipped=on_skipped,
         )
     return update_folder(
         path,
         lambda _: opened,
         {"folder": source.folder, "include": source.include, "exclude": source.exclude},
+        language,
         show_progress_bar=show_progress_bar,
         on_skipped=on_skipped,
     )
@@ -143,6 +151,7 @@ def build_folder(
     path: Path | str,
     encoder: DocumentEncoder,
     *,
+    language: str | None = None,
     batch_size: int = 64,
     show_progress_bar: bool = False,
     on_skipped: OnSkipped | None = None,
@@ -173,6 +182,7 @@ def build_folder(
             encoded_by=encoder.name,
             encoder_digest=encoder.digest,
             signing_key=signing_key,
+            language=language,
             finish=lambda builder: builder.record(source, reader.states),
         )
     count = sum(bool(state.ids) for state in reader.states.values())
@@ -184,6 +194,7 @@ def update_folder(
     path: Path | str,
     open_encoder: Callable[[IndexSource], DocumentEncoder],
     expected: Mapping[str, object] | None = None,
+    language: str | None = None,
     *,
     batch_size: int = 64,
     show_progress_bar: bool = False,
@@ -195,6 +206,7 @@ def update_folder(
         path: the index.
         open_encoder: opens the encoder that the index was made with, where a file must be read.
         expected: what the index must have been made of, by the names of :class:`IndexSource`.
+        language: that it must be in; None: any.
         batch_size: texts a call of the encoder.
         show_progress_bar: as for :func:`index_folder`.
         on_skipped: likewise.
@@ -205,10 +217,12 @@ def update_folder(
     start = time.perf_counter()
     place = checked_path(path, "the index")
     with open_index(place, writable=True) as index, held_for_building(place):
-        source = _checked_source(index, expected or {})
-        with index.reading() as (connection, _):
+        with index.reading() as (connection, snapshot):
             known = read_files(connection)
             encoded_by = get_meta(connection, "encoded_by", "")
+        if language:
+            _check_made(index, "language", snapshot.language, language)
+        source = _checked_source(index, expected or {})
         reader = FolderReader(source, path, on_skipped)
         files = {file.name: file for file in reader.listing.files}
         if not files and any(state.ids for state in known.values()):
@@ -301,17 +315,22 @@ def _checked_source(index: Index, expected: Mapping[str, object]) -> IndexSource
             "from; build it again with: pocketquery index FOLDER --output INDEX"
         )
     for name, value in {"reading": _READING, **expected}.items():
-        known = getattr(source, name)
-        if value != known:
-            what = {
-                "folder": f"of the folder {known}, not of {value}",
-                "reading": f"by version {known} of the rules that cut files, this is {_READING}",
-            }.get(name, f"with {name} {_shown(known)}, not with {_shown(value)}")
-            raise InvalidInputError(
-                f"the index at {index.path} was made {what}. Build it again (without --update; in "
-                "Python: rebuild=True), or name another index"
-            )
+        _check_made(index, name, getattr(source, name), value)
     return source
+
+
+def _check_made(index: Index, name: str, known: object, wanted: object) -> None:
+    """Raise where the index was made otherwise than it is to be updated."""
+    if wanted == known:
+        return
+    what = {
+        "folder": f"of the folder {known}, not of {wanted}",
+        "reading": f"by version {known} of the rules that cut files, this is {_READING}",
+    }.get(name, f"with {name} {_shown(known)}, not with {_shown(wanted)}")
+    raise InvalidInputError(
+        f"the index at {index.path} was made {what}. Build it again (without --update; in "
+        "Python: rebuild=True), or name another index"
+    )
 
 
 def _checked_encoder(

@@ -62,6 +62,7 @@ def index_corpus(arguments: argparse.Namespace, notes: CorpusNotes) -> IndexRepo
             arguments.output,
             show_progress_bar=True,
             signing_key=arguments.signing_key,
+            language=arguments.language,
         )
     engine, source, counts = chosen_engine(arguments), chosen_encoder(arguments), TextCounts()
     if engine is None:
@@ -79,6 +80,7 @@ def build_encoded_index(
     shards: Sequence[str] = (),
     show_progress_bar: bool = False,
     signing_key: Key | None = None,
+    language: str | None = None,
 ) -> IndexReport:
     """Build an index at ``output`` of a corpus that ``encode_corpus`` encoded.
 
@@ -91,6 +93,7 @@ def build_encoded_index(
         shards: what its parts were made of, where it is known, for errors.
         show_progress_bar: documents done, rate and time left, on stderr.
         signing_key: an Ed25519 private key to sign the index with.
+        language: of the texts; None: it is found.
 
     Raises:
         ArtifactNotFoundError, CorruptArtifactError, UnsupportedVersionError: the encoded corpus
@@ -113,6 +116,7 @@ def build_encoded_index(
         encoded_by=encoded.encoded_by,
         encoder_digest=encoded.sha256,
         signing_key=signing_key,
+        language=language,
     )
 
 
@@ -142,6 +146,7 @@ def _index_by_shards(
             shards=list_shards(arguments.corpus),
             show_progress_bar=True,
             signing_key=arguments.signing_key,
+            language=arguments.language,
         )
 
 
@@ -164,6 +169,7 @@ def _index_here(
             encoder_digest=encoder.digest,
             show_progress_bar=True,
             signing_key=arguments.signing_key,
+            language=arguments.language,
             threads=encoder.threads,
         )
     except CorpusError as error:

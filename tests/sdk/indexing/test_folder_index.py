@@ -80,8 +80,13 @@ class Notes:
     def update(self, **expected: object) -> tuple[IndexReport, list[str]]:
         words = Words()
         self.skipped = []
+        language = expected.pop("language", None)
         report = update_folder(
-            self.index, lambda _: words.encoder, expected, on_skipped=self.skipped.append
+            self.index,
+            lambda _: words.encoder,
+            expected,
+            None if language is None else str(language),
+            on_skipped=self.skipped.append,
         )
         return report, words.encoded
 
@@ -273,6 +278,7 @@ def other_version(notes: Notes) -> object:
     [
         (lambda notes: notes.update(folder="/elsewhere"), "of the folder .*notes, not of /elsewh"),
         (lambda notes: notes.update(exclude=()), "with exclude drafts/, not with none"),
+        (lambda notes: notes.update(language="german"), "with language .*, not with german"),
         (lambda notes: notes.update(teacher="demo"), "with teacher None, not with demo"),
         (other_encoder, "encoded by words 1, and this is another one, words 2"),
         (other_version, "made by version 1 of the rules"),
