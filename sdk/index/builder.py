@@ -261,7 +261,7 @@ class IndexBuilder:
             with self._database.reading() as connection:
                 yield list(stream_documents(connection, first_row, first_row + count))
 
-    def record(self, source: IndexSource, files: Mapping[str, FileState]) -> None:
+    def record(self, source: IndexSource | None, files: Mapping[str, FileState]) -> None:
         """Remember the folder that the documents came from, and its files by path."""
         with self._database.writing() as connection:
             record_source(connection, source)

@@ -220,9 +220,12 @@ def read_source(connection: Connection) -> IndexSource | None:
     return from_json(IndexSource, values, "the index's source", CorruptArtifactError)
 
 
-def record_source(connection: Connection, source: IndexSource) -> None:
-    """Remember what the index was made of."""
-    set_meta(connection, _SOURCE, json.dumps(as_json(source), ensure_ascii=False))
+def record_source(connection: Connection, source: IndexSource | None) -> None:
+    """Remember what the index was made of, and no files yet."""
+    connection.execute("DELETE FROM files")
+    connection.execute("DELETE FROM meta WHERE key = ?", (_SOURCE,))
+    if source is not None:
+        set_meta(connection, _SOURCE, json.dumps(as_json(source), ensure_ascii=False))
 
 
 def read_files(connection: Connection) -> dict[str, FileState]:

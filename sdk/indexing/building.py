@@ -26,6 +26,7 @@ from pocketquery.sdk.encoder import Encoder
 from pocketquery.sdk.errors import CorpusError, InvalidInputError
 from pocketquery.sdk.index.builder import COMMITTED_TOGETHER, IndexBuilder, create_index
 from pocketquery.sdk.index.documents import Document, check_document, content, metadata_text
+from pocketquery.sdk.index.info import read_info
 from pocketquery.sdk.index.vectors import unit_rows
 from pocketquery.sdk.progress import Progress
 
@@ -97,6 +98,7 @@ class IndexReport:
         seconds: that it took.
         signature_key_id: of the key it was signed with; None where it was not.
         encoded_by: what made the vectors, where it is not the space's own encoder.
+        language: of the texts.
         encoded: passages that were encoded.
         changes: of the folder's files; None where it was not made of a folder.
     """
@@ -111,6 +113,7 @@ class IndexReport:
     seconds: float
     signature_key_id: str | None = None
     encoded_by: str = ""
+    language: str = ""
     encoded: int = 0
     changes: FileChanges | None = None
 
@@ -285,7 +288,7 @@ def build_index_of_rows(
     encoder_digest: str,
     signing_key: Key | None,
     language: str | None = None,
-    finish: Callable[[IndexBuilder], object] = _ignore,
+    finish: Callable[[IndexBuilder], object] | None = None,
 ) -> IndexReport:
     """Build an index of documents, some of which may have a vector already.
 
@@ -302,7 +305,7 @@ def build_index_of_rows(
         encoder_digest: likewise.
         signing_key: likewise.
         language: likewise.
-        finish: called with the complete index before it is published.
+        finish: called with the complete index before it is published, to record its source.
     """
     start = time.perf_counter()
     with create_index(
@@ -335,7 +338,10 @@ def build_index_of_rows(
                 "there are no documents; expected at least one. For an index to be filled later "
                 "use pocketquery.sdk.create_index"
             )
-        finish(builder)
+        if finish:
+            finish(builder)
+        elif resumed:  # from a build that may have been of a folder
+            builder.record(None, {})
         if bar:
             bar.close()
     return IndexReport(
@@ -349,6 +355,7 @@ def build_index_of_rows(
         seconds=time.perf_counter() - start,
         signature_key_id=None if signing_key is None else key_id(public_key_of(signing_key)),
         encoded_by=encoded_by,
+        language=read_info(Path(output)).language,
         encoded=count - resumed,
     )
 

@@ -274,6 +274,7 @@ def update_folder(
         bytes=folder_bytes(path),
         seconds=time.perf_counter() - start,
         encoded_by=encoded_by,
+        language=snapshot.language,
         encoded=changes.encoded,
         changes=counted,
     )
