@@ -222,8 +222,9 @@ def read_source(connection: Connection) -> IndexSource | None:
 
 def record_source(connection: Connection, source: IndexSource | None) -> None:
     """Remember what the index was made of, and no files yet."""
-    connection.execute("DELETE FROM files")
-    connection.execute("DELETE FROM meta WHERE key = ?", (_SOURCE,))
+    if get_meta(connection, _SOURCE, ""):
+        connection.execute("DELETE FROM files")
+        connection.execute("DELETE FROM meta WHERE key = ?", (_SOURCE,))
     if source is not None:
         set_meta(connection, _SOURCE, json.dumps(as_json(source), ensure_ascii=False))
 

@@ -179,7 +179,6 @@ def _watch(arguments: argparse.Namespace, report: IndexReport) -> None:
 
     with open_index(report.path) as index:
         folder = index.source.folder if index.source else ""
-    arguments.update = True
 
     def update() -> None:
         notes = CorpusNotes()
@@ -282,6 +281,7 @@ def _update(
 ) -> IndexReport:
     from pocketquery.sdk.indexing.folder_index import update_folder
 
+    arguments.update = True  # with --watch, too: what is printed is what changed
     chosen = chosen_encoder(arguments)
     given = {
         "folder": folder and str(real_path(folder)),

@@ -42,6 +42,16 @@ def test_an_update_needs_no_options(notes: Path, shell: Shell) -> None:
     assert (report["documents"], report["passages"], report["encoded"]) == (2, 3, 0)
 
 
+def test_the_language_is_found_or_given(notes: Path, shell: Shell) -> None:
+    (notes / "sea.md").write_text(
+        "Das Haus steht am Fluss und die Brücke ist nicht sehr alt.\n" * 9
+    )
+    shell("index", str(notes), says="language   german")
+    shell("index", "--update", "--language", "english", code=2, says="with language german, not")
+    shell("index", str(notes), "--language", "none", says="language   none")
+    shell("index", str(notes), "--language", "klingon", code=2, says="language is 'klingon'")
+
+
 def test_an_update_of_nothing_builds(notes: Path, shell: Shell) -> None:
     shell("index", str(notes), "--update", says="2 documents, 3 passages")
 
