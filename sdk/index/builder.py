@@ -57,6 +57,7 @@ from pocketquery.sdk.lazy import log
 from pocketquery.sdk.plain_files import check_own_file, is_closed
 from pocketquery.sdk.validation import check, check_text, whole
 from pocketquery.sdk.words import detect_language
+from pocketquery.sdk.words.stemming import check_language
 
 __all__ = [
     "COMMITTED_TOGETHER",
@@ -143,6 +144,7 @@ def create_index(
             "space_id and dimension go together; give both, or an encoder alone, or none of them"
         )
     check("dimension", dimension, whole(1, MOST_DIMENSIONS))
+    language = None if language is None else check_language(language)
     if not check_text(space_id, "the space id"):
         raise InvalidInputError("the space id is empty, expected that of the encoder's space")
     if path.exists() and not path.is_dir():

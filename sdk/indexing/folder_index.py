@@ -28,6 +28,7 @@ from pocketquery.sdk.index.database import get_meta
 from pocketquery.sdk.index.documents import Document
 from pocketquery.sdk.index.index import Index, open_index
 from pocketquery.sdk.index.info import INFO
+from pocketquery.sdk.index.segments import language_of
 from pocketquery.sdk.index.updates import (
     Changes,
     IndexSource,
@@ -47,6 +48,7 @@ from pocketquery.sdk.indexing.folder_reader import FolderReader, OnSkipped, coun
 from pocketquery.sdk.lazy import log
 from pocketquery.sdk.progress import Progress
 from pocketquery.sdk.text_folders.listing import SUFFIXES, TextFile
+from pocketquery.sdk.words.stemming import check_language
 
 if TYPE_CHECKING:
     from pocketquery.sdk.bundle.signature import Key
@@ -217,11 +219,12 @@ def update_folder(
     start = time.perf_counter()
     place = checked_path(path, "the index")
     with open_index(place, writable=True) as index, held_for_building(place):
-        with index.reading() as (connection, snapshot):
+        with index.reading() as (connection, _):
             known = read_files(connection)
+            present_language = language_of(connection)
             encoded_by = get_meta(connection, "encoded_by", "")
         if language:
-            _check_made(index, "language", snapshot.language, language)
+            _check_made(index, "language", present_language, check_language(language))
         source = _checked_source(index, expected or {})
         reader = FolderReader(source, path, on_skipped)
         files = {file.name: file for file in reader.listing.files}
@@ -274,7 +277,7 @@ def update_folder(
         bytes=folder_bytes(path),
         seconds=time.perf_counter() - start,
         encoded_by=encoded_by,
-        language=snapshot.language,
+        language=present_language,
         encoded=changes.encoded,
         changes=counted,
     )

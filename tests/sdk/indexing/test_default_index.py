@@ -35,7 +35,7 @@ def test_search_finds_what_index_built(home: Path, shell: Shell) -> None:
     shell("index", folder)
     (home / "notes" / "two.txt").write_text("the sea is cold", encoding="utf-8")
     shell("index", folder)  # the same folder again takes its own place
-    shell("search", "how cold is the sea", says="two.txt#1")
+    shell("search", "how cold is the sea", says="two.txt:1")
     assert default_index() == home / "data" / "pocketquery" / "index"
     assert default_index().parent.stat().st_mode & 0o777 == 0o700
 
