@@ -183,6 +183,25 @@ def test_pdf_has_pages(tmp_path: Path) -> None:
     assert [one.metadata["page"] for one in sdk.read_folder(tmp_path)] == [1, 2]
 
 
+def test_a_pdf_has_the_headings_of_its_table_of_contents(tmp_path: Path) -> None:
+    pages = ("Before.\n1.2 Valves\nOf valves.\nHoses\nOf hoses.", "More of hoses.")
+    contents = pdf(*pages).replace(b"/Pages 2 0 R", b"/Pages 2 0 R/Outlines 90 0 R")
+    contents = contents.replace(
+        b"trailer",
+        b"90 0 obj<</First 91 0 R/Last 92 0 R/Count 2>>endobj\n"
+        b"91 0 obj<</Title(Valves)/Parent 90 0 R/Next 92 0 R/Dest[4 0 R/Fit]>>endobj\n"
+        b"92 0 obj<</Title(Hoses)/Parent 90 0 R/Prev 91 0 R/Dest[4 0 R/Fit]>>endobj\ntrailer",
+    )
+    write(tmp_path, "pump.pdf", contents)
+    assert passages(tmp_path) == [
+        ("pump.pdf#page-1", "pump", "Before."),
+        ("pump.pdf#1.2-valves", "pump: 1.2 Valves", "Of valves."),
+        ("pump.pdf#hoses", "pump: Hoses", "Of hoses."),
+        ("pump.pdf#hoses:2", "pump: Hoses", "More of hoses."),
+    ]
+    assert [one.metadata["page"] for one in sdk.read_folder(tmp_path)] == [1, 1, 1, 2]
+
+
 def test_pdf_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     key = f"<{'ab' * 32}>"
     locked = f"/ID[{key}{key}]/Encrypt<</Filter/Standard/V 1/R 2/O{key}/U{key}/P -4>>"
@@ -272,12 +291,13 @@ def test_damaged_files_are_read_or_skipped(tmp_path: Path, suffix: str) -> None:
         "p.opf": '<p xmlns="http://x"><item id="a" href="a.html"/><itemref idref="a"/></p>',
         "a.html": "<h1>One</h1><p>Text.",
     }
-    whole = {
+    others: dict[str, str | bytes] = {
         ".pdf": pdf("One.", "Two."),
         ".ipynb": json.dumps({"cells": [{"cell_type": "code", "source": ["x"], "outputs": []}]}),
         ".eml": "Subject: =?utf-8?b?UHVtcGU=?=\nDate: Tue, 5 Mar 2024 10:11:12 +0100\n"
         "Content-Type: multipart/mixed; boundary=x\n\n--x\nContent-Type: text/html\n\n<p>a\n--x--",
-    }.get(suffix, archive(**parts))
+    }
+    whole = others.get(suffix, archive(**parts))
     data = whole.encode() if isinstance(whole, str) else whole
     random = Random(0)
     for _ in range(400):
