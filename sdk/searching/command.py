@@ -31,7 +31,7 @@ from pocketquery.sdk.validation import number, whole
 __all__ = ["search"]
 
 _NO_GROUPS = "none"
-_LEAST_RELATED = 0.2  # see docs/how-to/search.md
+_LEAST_RELATED = 0.15  # see docs/how-to/search.md
 _MOST_FIELDS = 20  # that are named
 
 
@@ -208,6 +208,8 @@ def _advice(index: Index, query: str, options: argparse.Namespace) -> Iterator[s
             return
     if asked["filter"] and index.search(query, **asked | {"filter": None, "k": 1}):
         yield "other documents are found without the conditions (--where, --filter)"
+    elif any(sign in query for sign in '"+'):
+        yield 'documents without the "phrase" or +word were left out; try it as plain words'
     elif options.mode == "lexical":
         yield "no document has these words; without --mode lexical their meaning counts, too"
 
