@@ -154,13 +154,14 @@ def bm25(
     for term, weight in terms.items():
         rows, counts = postings_of(connection, term, len(lengths))
         idf = np.log1p((len(lengths) - len(rows) + 0.5) / (len(rows) + 0.5))
-        highest = float(weight * idf * (_K1 + 1))
+        # In float32 it is the same wherever a logarithm is off in its last bit.
+        highest = np.float32(weight * idf * (_K1 + 1))
         if term in once:
             counts = np.minimum(counts, np.float32(1))
-        scores[rows] += np.float32(highest) * counts / (counts + norms[rows])
+        scores[rows] += highest * counts / (counts + norms[rows])
         if asked is None or (term in asked.terms and (len(rows) or term not in asked.beside)):
-            most += highest
-            present += highest if len(rows) else 0.0
+            most += float(highest)
+            present += float(highest) if len(rows) else 0.0
     return Lexical(scores, most, present)
 
 

@@ -75,6 +75,7 @@ test("what is stored when its signal comes is not reported as ended", async () =
     const encoder = await WorkerEncoder.load(port, { bundle: BUNDLE });
     const controller = new AbortController();
     const index = await WorkerIndex.open(port, { index: null, encoder, changes: "" });
+    await index.search("the sea"); // which brings the stemmer
     const adding = index.add([{ id: "a", text: "the sea" }], [await encoder.encode("the sea")], controller);
     controller.abort(); // the documents have their vectors: nothing is left to be ended
     await adding;

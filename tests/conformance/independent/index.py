@@ -168,8 +168,8 @@ class Index:
                 counts = np.minimum(counts, np.float32(1))
             scores[rows] += weight * counts / (counts + norms[rows])
             if term in asked.terms and (len(rows) or term not in asked.beside):
-                most += wanted * idf * 2.2
-                present += wanted * idf * 2.2 if len(rows) else 0
+                most += float(weight)
+                present += float(weight) if len(rows) else 0
         return scores, most, present
 
     def _hits(self, rows: Any, scores: Any) -> Hits:
