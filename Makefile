@@ -67,7 +67,7 @@ test-js:
 check: .stamps/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy -p pocketquery -p pocketquery_research -p pocketquery_gateway -p pocketquery_attestation -p pocketquery_join \
+	$(BIN)/mypy -p pocketquery -p pocketquery_research -p pocketquery_gateway -p pocketquery_attestation -p pocketquery_join -p pocketquery_mobile \
 		-p pocketquery_privacy -p pocketquery_stores
 	$(BIN)/mypy tests examples benchmarks packages/conftest.py packages/*/tests
 	$(BIN)/mypy research/tests research/claims research/studies research/examples
@@ -115,8 +115,8 @@ bench-check: .stamps/dev
 .stamps/dev: .stamps/venv pyproject.toml constraints.txt
 	$(INSTALL) ".[dev]" --editable ./research \
 		--editable ./packages/pocketquery-gateway --editable ./packages/pocketquery-attestation \
-		--editable ./packages/pocketquery-join --editable ./packages/pocketquery-privacy \
-		--editable "./packages/pocketquery-stores[postgres,qdrant]"
+		--editable ./packages/pocketquery-join --editable ./packages/pocketquery-mobile \
+		--editable ./packages/pocketquery-privacy --editable "./packages/pocketquery-stores[postgres,qdrant]"
 	@touch $@
 
 clean:

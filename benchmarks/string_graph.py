@@ -32,18 +32,18 @@ from pocketquery.export.demo_corpus import DATA
 from pocketquery.export.quantization.ranking_gate import GateData, compare_rankings
 from pocketquery.export.sessions import GraphSession
 from pocketquery.export.settings import GateThresholds
-from pocketquery.export.string_graph.agreement import every_character
-from pocketquery.export.string_graph.graph import (
-    StringGraph,
-    build_string_graph,
-    extensions_version,
-)
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.manifest import ENCODER_FILE
 from pocketquery.sdk.tokenizers.bert_normalizer import REORDERED
 from pocketquery.sdk.tokenizers.tokenizer import Tokenizer
 from pocketquery.server.corpus import Query, read_queries
 from pocketquery.server.modeling.tokenizer_file import TokenizerFile
+from pocketquery_mobile.agreement import every_character
+from pocketquery_mobile.graph import (
+    StringGraph,
+    build_string_graph,
+    extensions_version,
+)
 
 ROOT = Path(__file__).resolve().parents[1]
 LEAST, RANKED, TIMED = 0.999, 2000, 300

@@ -3,7 +3,24 @@
 from __future__ import annotations
 
 from tests.conftest import only_this_machine, shell
-from tests.export.conftest import encoder, index, queries
+from tests.export.conftest import (
+    encoder,
+    headed_student,
+    index,
+    queries,
+    student,
+    xlmr_student,
+)
 from tests.server.conftest import federation
 
-__all__ = ["encoder", "federation", "index", "only_this_machine", "queries", "shell"]
+__all__ = [
+    "encoder",
+    "federation",
+    "headed_student",
+    "index",
+    "only_this_machine",
+    "queries",
+    "shell",
+    "student",
+    "xlmr_student",
+]

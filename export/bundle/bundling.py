@@ -36,8 +36,6 @@ from pocketquery.export.settings import (
     QuantizationOptions,
     TrainingOptions,
 )
-from pocketquery.export.string_graph.agreement import StringGraphReport, check_string_graph
-from pocketquery.export.string_graph.graph import build_string_graph, check_possible
 from pocketquery.export.training_step.parity import StepAgreement
 from pocketquery.export.training_step.training_step import TrainingStep, build_training_step
 from pocketquery.sdk.bundle.manifest import (
@@ -53,6 +51,7 @@ from pocketquery.sdk.bundle.writing import BUNDLE_FOLDER, file_entries
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.files import real_path, sha256_bytes
 from pocketquery.sdk.folders import check_replaceable
+from pocketquery.sdk.plugins import load_plugin
 from pocketquery.sdk.tokenizers.tokenizer import Tokenizer
 from pocketquery.server.evaluation.diverse_texts import DIVERSE_TEXTS
 from pocketquery.server.modeling import SentenceEncoder
@@ -92,7 +91,7 @@ class ExportReport:
     float_bytes: int
     int8_bytes: int
     training: StepAgreement | None = None
-    string_graph: StringGraphReport | None = None
+    string_graph: Any = None
 
 
 @dataclass(frozen=True)
@@ -143,8 +142,8 @@ def export_bundle(
             ranking gate fails. Nothing is written.
         InvalidInputError: no texts, a bad key, ``output`` holds something else, it and
             ``sentence_transformers`` lie in one another, or that is the student's own folder.
-        MissingExtraError: the packages of the extra "export" (or "sign", "mobile") are not
-            installed.
+        MissingExtraError: the packages of the extra "export" (or "sign") are not installed, or
+            packages/pocketquery-mobile is not.
         OSError: the disk is full or not writable; ``output`` is as it was before.
     """
     options = options or ExportOptions()
@@ -163,8 +162,11 @@ def export_bundle(
 
     # 1. The tokenizer first: it is cheap, and a vocabulary that cannot ship is found at once.
     file = tokenizer_file(student.tokenizer)
+    text_graphs = None
     if options.with_tokenizer:
-        check_possible(file)
+        folder = "./packages/pocketquery-mobile"
+        text_graphs = load_plugin("pocketquery.text_graphs", "text_graph", folder)
+        text_graphs.check_possible(file)
     tokenizer = file.open(student.max_length)
     prompt = student.prompts.get(_QUERY, "")
     split = split_texts(
@@ -195,10 +197,10 @@ def export_bundle(
     texts = DIVERSE_TEXTS if golden_texts is None else golden_texts
     more = {} if step is None else step.files()
     string_graph = None
-    if options.with_tokenizer:
+    if text_graphs is not None:
         say("putting the tokenizer into a second graph")
-        graph_of_text = build_string_graph(quantized.model, draft, file)
-        string_graph = check_string_graph(
+        graph_of_text = text_graphs.build_string_graph(quantized.model, draft, file)
+        string_graph = text_graphs.check_string_graph(
             graph_of_text,
             quantized.model,
             tokenizer,

@@ -27,6 +27,7 @@ BESIDE = {
     "pocketquery-attestation": {"pocketquery_attestation", "pocketquery_gateway", "sdk"},
     "pocketquery-gateway": {"pocketquery_gateway", "server", "client", "sdk"},
     "pocketquery-join": {"pocketquery_join", "client", "sdk"},
+    "pocketquery-mobile": {"pocketquery_mobile", "export", "server", "sdk"},
     "pocketquery-privacy": {"pocketquery_privacy", "server", "client", "sdk"},
     "pocketquery-stores": {"pocketquery_stores", "sdk"},
 }

@@ -23,7 +23,8 @@ from pocketquery.sdk.cli import main
 for command in {commands!r}:
     code = main(command)
     above = [name for name in sys.modules if name.startswith(
-        ("pocketquery.client", "pocketquery.server", "pocketquery.distill", "pocketquery.export")
+        ("pocketquery.client", "pocketquery.server", "pocketquery.distill", "pocketquery.export",
+         "pocketquery_")
     )]
     assert code == 0, command
     assert not above, (command, above)

@@ -105,6 +105,7 @@ def test_the_version_is_written_once_and_javascript_has_the_same(wheel: zipfile.
         ("pocketquery-attestation", "attestation", {"app-attest", "play-integrity"}),
         ("pocketquery-gateway", "commands", {"gateway"}),
         ("pocketquery-join", "commands", {"join"}),
+        ("pocketquery-mobile", "text_graphs", {"text_graph"}),
         ("pocketquery-privacy", "commands", {"privacy"}),
         ("pocketquery-stores", "vector_stores", {"http", "https", "postgres", "postgresql"}),
     ],
@@ -129,7 +130,8 @@ def test_a_package_brings_its_modules_and_plug_ins(
     written.read_string(read(wheel, "entry_points.txt").decode())
     assert set(written[f"pocketquery.{group}"]) == points
     for target in written[f"pocketquery.{group}"].values():
-        assert target.split(":")[0].replace(".", "/") + ".py" in packed
+        module = target.split(":")[0].replace(".", "/")
+        assert {f"{module}.py", f"{module}/__init__.py"} & packed
     ours = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
     assert metadata(wheel)["Version"] == ours
 

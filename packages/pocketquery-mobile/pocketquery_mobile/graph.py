@@ -18,14 +18,14 @@ import onnxruntime
 
 from pocketquery.export.graph_editing import GraphEditor
 from pocketquery.export.onnx_graph import OUTPUT
-from pocketquery.export.string_graph.sentencepiece import add_sentencepiece
-from pocketquery.export.string_graph.wordpiece import EXTENSIONS, add_wordpiece, check_wordpiece
 from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.manifest import STRING_GRAPH_FILE, Manifest
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError, MissingExtraError
 from pocketquery.sdk.files import sha256_bytes
 from pocketquery.server.modeling.tokenizer_file import TokenizerFile
+from pocketquery_mobile.sentencepiece import add_sentencepiece
+from pocketquery_mobile.wordpiece import EXTENSIONS, add_wordpiece, check_wordpiece
 
 __all__ = ["StringGraph", "build_string_graph", "check_possible", "extensions_version"]
 
@@ -179,7 +179,8 @@ def _extensions() -> Any:
     try:
         import onnxruntime_extensions
     except ImportError as error:
-        raise MissingExtraError.of("onnxruntime-extensions", "mobile") from error
+        folder = "./packages/pocketquery-mobile"
+        raise MissingExtraError.of("onnxruntime-extensions", folder) from error
     return onnxruntime_extensions
 
 

@@ -15,16 +15,16 @@ import onnx
 from sentencepiece import SentencePieceProcessor
 
 from pocketquery.export.graph_editing import GraphEditor
-from pocketquery.export.string_graph.wordpiece import (
+from pocketquery.sdk.tokenizers.bert_normalizer import WHITESPACE
+from pocketquery.sdk.tokenizers.sentencepiece_file import read_sentencepiece_file
+from pocketquery.sdk.tokenizers.sentencepiece_model import SentencePieceTokenizer
+from pocketquery_mobile.wordpiece import (
     EXTENSIONS,
     add_regex,
     regex_class,
     split_at,
     surround,
 )
-from pocketquery.sdk.tokenizers.bert_normalizer import WHITESPACE
-from pocketquery.sdk.tokenizers.sentencepiece_file import read_sentencepiece_file
-from pocketquery.sdk.tokenizers.sentencepiece_model import SentencePieceTokenizer
 
 __all__ = ["add_sentencepiece"]
 

@@ -12,8 +12,6 @@ from pocketquery import sdk
 from pocketquery.export.bundle.bundling import ExportReport, export_bundle
 from pocketquery.export.quantization.ranking_gate import GateData
 from pocketquery.export.settings import ExportOptions, GateThresholds
-from pocketquery.export.string_graph.agreement import check_string_graph, every_character
-from pocketquery.export.string_graph.graph import StringGraph, build_string_graph
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.golden import parse_golden
 from pocketquery.sdk.bundle.signature import public_key_of
@@ -28,6 +26,8 @@ from pocketquery.sdk.errors import (
 from pocketquery.server.corpus import Query
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.tokenizer_file import TokenizerFile
+from pocketquery_mobile.agreement import check_string_graph, every_character
+from pocketquery_mobile.graph import StringGraph, build_string_graph
 from tests.tiny_models import sentences
 
 TEXTS = sentences(40)
@@ -222,7 +222,7 @@ def test_a_missing_extra_is_named_before_the_work(
         raise AssertionError(f"work began: {line}")
 
     monkeypatch.setitem(sys.modules, "onnxruntime_extensions", None)
-    with pytest.raises(MissingExtraError, match=r"onnxruntime-extensions.*pocketquery\[mobile\]"):
+    with pytest.raises(MissingExtraError, match=r"extensions.*packages/pocketquery-mobile"):
         _export(student, tmp_path / "b", progress=unreachable)
     assert list(tmp_path.iterdir()) == []
 

@@ -20,11 +20,11 @@ from pocketquery.export.parity import row_cosines
 from pocketquery.export.quantization.ranking_gate import GateData, compare_rankings
 from pocketquery.export.sessions import GraphSession
 from pocketquery.export.settings import GateThresholds
-from pocketquery.export.string_graph.graph import StringGraph, extensions_version
 from pocketquery.sdk.bundle.golden import LEAST_COSINE
 from pocketquery.sdk.bundle.manifest import STRING_GRAPH_FILE
 from pocketquery.sdk.errors import ArtifactError
 from pocketquery.sdk.tokenizers.tokenizer import Tokenizer
+from pocketquery_mobile.graph import StringGraph, extensions_version
 
 __all__ = ["EqualIds", "StringGraphReport", "check_string_graph", "every_character"]
 

@@ -1,1 +1,0 @@
-"""The encoder that takes text: its tokenizer as operators in the graph."""
