@@ -9,10 +9,10 @@ from __future__ import annotations
 import html
 import re
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from pocketquery.sdk.text_folders.front_matter import front_matter
-from pocketquery.sdk.text_folders.outline import Line, Outline, github_anchor, relined
+from pocketquery.sdk.text_folders.outline import Line, Outline, github_anchor, items, relined
 
 __all__ = ["read_markdown"]
 
@@ -36,6 +36,7 @@ _SILENT_LINE = re.compile(
 _MODULE = re.compile(r"(?:import|export)\s.*(?:from\s+)?['\"{(;=]")  # of MDX
 _SCRIPT = re.compile(r" {0,3}<(script|style)\b(?!.*</\1>)", re.IGNORECASE)
 _LIST_ITEM = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])\s+")
+_ITEM = re.compile(rf"{_LIST_ITEM.pattern}|\s*\|")  # or a row of a table
 _QUOTE = re.compile(r"^\s{0,3}(?:>\s?)+(?:\[!\w[\w-]*\][-+]?)?")
 _CONTAINER = re.compile(r"^\s*:{3,}\s*\w[\w-]*\s*")
 _CODE_SPAN = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)")
@@ -204,24 +205,13 @@ class _Reader:
         elif self._lines:
             is_item = _LIST_ITEM.match(self._lines[0].text) is not None
             self._in_list = is_item or (self._in_list and self._lines[0].text[:1].isspace())
-            for item in _items(self._lines):
+            for item in items(self._lines, _ITEM):
                 self._outline.add(_plain(item, self._is_mdx))
         self._lines, self._is_code = [], False
 
 
 def _strip_quote(line: str) -> str:
     return _QUOTE.sub("", line, count=1)
-
-
-def _items(lines: list[Line]) -> Iterator[list[Line]]:
-    """The lines of a paragraph, an item of a list or a row of a table for itself."""
-    item = list[Line]()
-    for line in lines:
-        if item and (_LIST_ITEM.match(line.text) or line.text.lstrip().startswith("|")):
-            yield item
-            item = []
-        item.append(line)
-    yield item
 
 
 def _plain(lines: list[Line], is_mdx: bool) -> list[Line]:

@@ -9,7 +9,7 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -24,6 +24,7 @@ __all__ = [
     "UnreadError",
     "github_anchor",
     "has_text",
+    "items",
     "relined",
     "sphinx_anchor",
 ]
@@ -189,6 +190,18 @@ class Outline:
         if first is None or first.level > 1 or self._of_level_1 > 1:
             return None
         return None if self.paragraphs and self.paragraphs[0].section is None else first
+
+
+def items(lines: Sequence[Line], begin: re.Pattern[str]) -> Iterator[list[Line]]:
+    """The lines of a paragraph, parted where one matches ``begin``."""
+    item = list[Line]()
+    for line in lines:
+        if item and begin.match(line.text):
+            yield item
+            item = []
+        item.append(line)
+    if item:
+        yield item
 
 
 def relined(text: str, lines: Sequence[Line]) -> list[Line]:

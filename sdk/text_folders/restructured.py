@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
-from pocketquery.sdk.text_folders.outline import Line, Outline, relined, sphinx_anchor
+from pocketquery.sdk.text_folders.outline import Line, Outline, items, relined, sphinx_anchor
 
 __all__ = ["read_plain_text", "read_restructured"]
 
@@ -169,7 +169,7 @@ class _Blocks:
 
     def end_paragraph(self, glue: str = " ") -> None:
         """What was collected is a paragraph, or some items of a list."""
-        for item in _items(self.lines) if glue == " " else [self.lines]:
+        for item in items(self.lines, _LIST_ITEM) if glue == " " else [self.lines]:
             lines = (
                 item
                 if glue == "\n"
@@ -180,17 +180,6 @@ class _Blocks:
                 lines = relined(self._plain(joined), lines)
             self._outline.add(lines, glue)
         self.lines.clear()
-
-
-def _items(lines: Sequence[Line]) -> Iterator[list[Line]]:
-    item = list[Line]()
-    for line in lines:
-        if item and _LIST_ITEM.match(line.text):
-            yield item
-            item = []
-        item.append(line)
-    if item:
-        yield item
 
 
 def _indent(line: str) -> int:

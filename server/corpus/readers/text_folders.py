@@ -22,9 +22,9 @@ _MOST_NAMED = 5  # of the files that were not read
 def read_text_folder(folder: Path | str, *, lang: str = "") -> Iterator[Group]:
     """Yield each section of each text file below ``folder``, in the order of their paths.
 
-    Plain text, Markdown, reStructuredText and HTML, see
+    Files are those of
     :func:`pocketquery.sdk.text_folders.text_folder.read_folder`. A group has the file's title with
-    the section's heading, then its sentences; its id is the first passage's, ``path#number``. Files
+    the section's heading, then its sentences; its id is the first passage's. Files
     that are not read are told of in one warning at the end.
 
     Args:
