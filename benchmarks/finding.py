@@ -64,7 +64,8 @@ def main() -> int:
     if options.start:
         START.write_text(json.dumps(figures, indent=1) + "\n", "utf-8")
         return 0
-    figures["over_start"] = over_start(figures, json.loads(START.read_text("utf-8")))
+    start = {} if options.quick else json.loads(START.read_text("utf-8"))
+    figures["over_start"] = over_start(figures, start)
     (row,) = (one for one in LEFT_OUT if one.name == "finding")
     held = [figure for threshold in row.thresholds for figure in threshold.compared(figures)]
     figures["missed"] = [

@@ -53,6 +53,7 @@ SUMMARIES = {
     "encode": "Encode texts into vectors.",
     "search": "Search an index; the query never leaves this machine.",
     "mcp": "Let assistants on this machine search an index, over stdin and stdout (MCP).",
+    "serve": "Serve the search page for an index, on this machine alone.",
     "adapt": "Teach the query encoder the documents of an index, without labels.",
     "adapt-student": "Teach a student, or its bundle's adapter, the documents of an index.",
     "evaluate": "Measure a bundle's retrieval beside its teacher's and BM25's.",

@@ -36,6 +36,7 @@ function item(result, i, onOpen, isOpenAlready) {
   const heading = document.createElement("h3");
   heading.append(button);
   entry.append(heading, score, text);
+  if (result.place) entry.append(placed(result.place));
   const turn = () => {
     const isOpen = button.getAttribute("aria-expanded") === "true";
     button.setAttribute("aria-expanded", String(!isOpen));
@@ -45,6 +46,20 @@ function item(result, i, onOpen, isOpenAlready) {
   else button.addEventListener("click", () => onOpen(result), { once: true });
   button.addEventListener("click", turn);
   return entry;
+}
+
+/** Which file and headings a passage is of; a link to there where the server opens files. */
+function placed({ path, headings, page }) {
+  const where = document.createElement(self.SITE?.opens ? "a" : "p");
+  where.className = "place";
+  where.textContent = [path, ...headings].join(" › ");
+  if (!self.SITE?.opens) return where;
+  const [at] = headings.slice(-1);
+  const heading = at ? `#:~:text=${encodeURIComponent(at).replaceAll("-", "%2D")}` : "";
+  where.href = `open/${path.split("/").map(encodeURIComponent).join("/")}${page ? `#page=${page}` : heading}`;
+  where.target = "_blank";
+  where.rel = "noopener";
+  return where;
 }
 
 /** `text` as nodes, what lies in `marks` within <mark>. */

@@ -30,7 +30,9 @@ self.addEventListener("fetch", (event) => {
   const address = new URL(url);
   if ((method !== "GET" && method !== "HEAD") || address.origin !== scope.origin) return;
   if (!address.pathname.startsWith(scope.pathname)) return;
-  event.respondWith(respond(decodeURIComponent(address.pathname.slice(scope.pathname.length)), method));
+  const name = decodeURIComponent(address.pathname.slice(scope.pathname.length));
+  if (name.startsWith("open/")) return; // the user's own files: the server's alone, never kept
+  event.respondWith(respond(name, method));
 });
 
 /** Nothing is deleted meanwhile: what is found here at the beginning is here at the end. */

@@ -43,6 +43,13 @@ function known(word) {
   return terms;
 }
 
+/** The file of a passage, what to look for in it, and its page; null where it is of none. */
+function placeOf({ path, headings, page }) {
+  if (typeof path !== "string") return null;
+  const within = Array.isArray(headings) ? headings.filter((one) => typeof one === "string") : [];
+  return { path, headings: within, page: Number.isInteger(page) ? page : null };
+}
+
 function wordsOf(query) {
   const words = (query.match(WORD) ?? []).filter((word) => !COMMON.has(word.toLowerCase()));
   return new Set(words.flatMap(known));
@@ -108,8 +115,8 @@ answer(self, {
     const terms = wordsOf(query);
     const results = hits.map((hit) => {
       const title = typeof hit.metadata.title === "string" ? hit.metadata.title : "";
-      const { id, score, text } = hit;
-      return { id, score, title, text, marks: matches(text, terms), inTitle: matches(title, terms) };
+      const { id, score, text, metadata } = hit;
+      return { id, score, title, text, place: placeOf(metadata), marks: matches(text, terms), inTitle: matches(title, terms) };
     });
     return { results, encodeMs: encoded - start, searchMs: ended - encoded };
   },
