@@ -236,13 +236,14 @@ def over_start(figures: Figures, start: Figures) -> Figures:
     }
     means = {kind: float(np.mean(list(values.values()))) for kind, values in difference.items()}
     sizes = sum(now["bytes"].values()) / sum(then["bytes"].values())
-    bytes_now, bytes_then = (
-        {name: row["bytes"] for name, row in one["folders"].items()} for one in (figures, start)
-    )
-    folders = {name: bytes_now[name] / bytes_then[name] for name in bytes_then}
+    a_passage = [
+        {name: row["bytes"] / row["passages"] for name, row in one["folders"].items()}
+        for one in (figures, start)
+    ]
+    folders = {name: a_passage[0][name] / each for name, each in a_passage[1].items()}
     rivals = figures.get("rivals", {})
     above = {name: figures["ours"]["mrr"] - row["mrr"] for name, row in rivals.items()}
-    return {"ndcg": difference, "mean": means, "bytes": sizes, "folder_bytes": folders,
+    return {"ndcg": difference, "mean": means, "bytes": sizes, "passage_bytes": folders,
             "mrr_above_rivals": above}  # fmt: skip
 
 

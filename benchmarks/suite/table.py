@@ -407,7 +407,7 @@ LEFT_OUT = (
             _T("over_start/ndcg/*/*", ">=", -0.005),
             _T("over_start/ndcg/words/*", ">=", 0),
             _T("over_start/bytes", "<=", 1.2),
-            _T("over_start/folder_bytes/*", "<=", 1.2),
+            _T("over_start/passage_bytes/*", "<=", 1.2),
             _T("over_start/mrr_above_rivals/*", ">", 0),
         ),
         options=("--store",),
