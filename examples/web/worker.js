@@ -1,9 +1,10 @@
 /** Beside the page, so that typing never stutters: the encoder, the index, and what is highlighted. */
 
 import { answer } from "./sdk/rpc.js";
-import { termsOf } from "./sdk/index/analyzer.js";
 import { openIndex } from "./sdk/index/index.js";
 import { FetchSource, load, verify } from "./sdk/web.js";
+import { Analyzer } from "./sdk/words/analyzer.js";
+import { loadProgram } from "./sdk/words/languages.js";
 
 const WORD = /[\p{L}\p{N}\p{M}]+/gu;
 // English words that say nothing of what is looked for.
@@ -14,28 +15,29 @@ const COMMON = new Set(
 
 let encoder = null;
 let index = null;
+let analyzer = null; // of the index's language
 let beside = null; // a promise of what learns and takes part: a search needs neither
 const termsOfWord = new Map(); // the same words come again and again
 const [MOST_WORDS, LONGEST_WORD] = [50_000, 64]; // that are remembered
 
 /** Where `text` has words of the query, whatever their endings: [begin, end) of each. */
-function matches(text, terms) {
+async function matches(text, terms) {
   const found = [];
   for (const match of text.matchAll(WORD)) {
     const word = match[0];
     if (COMMON.has(word.toLowerCase())) continue;
-    if (known(word).some((term) => terms.has(term))) {
+    if ((await known(word)).some((term) => terms.has(term))) {
       found.push([match.index, match.index + word.length]);
     }
   }
   return found;
 }
 
-function known(word) {
+async function known(word) {
   let terms = termsOfWord.get(word);
   if (terms === undefined) {
     const own = word.split("").join(""); // put together again: a part of a text may keep the whole text in memory
-    terms = [...termsOf(own).keys()];
+    terms = await analyzer.sequence(own);
     if (own.length > LONGEST_WORD) return terms;
     if (termsOfWord.size >= MOST_WORDS) termsOfWord.clear();
     termsOfWord.set(own, terms);
@@ -50,9 +52,9 @@ function placeOf({ path, headings, page }) {
   return { path, headings: within, page: Number.isInteger(page) ? page : null };
 }
 
-function wordsOf(query) {
+async function wordsOf(query) {
   const words = (query.match(WORD) ?? []).filter((word) => !COMMON.has(word.toLowerCase()));
-  return new Set(words.flatMap(known));
+  return new Set((await Promise.all(words.map(known))).flat());
 }
 
 /** Which of the two a refusal is about: its message alone does not tell the page. */
@@ -101,6 +103,7 @@ answer(self, {
     const opened = await opening;
     if (opened.failed) return opened;
     [encoder, index] = [loaded, opened];
+    analyzer = new Analyzer(index.language, loadProgram);
     const { name, spaceId, dimension, signedBy } = encoder;
     const { signatureKeyId, encoderVersion: version } = encoder.manifest; // the publisher's
     return { name, version, spaceId, dimension, signedBy, signatureKeyId, documents: index.size };
@@ -112,12 +115,13 @@ answer(self, {
     const encoded = performance.now();
     const hits = await index.search(query, vector ? { mode, k, vector } : { mode, k });
     const ended = performance.now();
-    const terms = wordsOf(query);
-    const results = hits.map((hit) => {
-      const title = typeof hit.metadata.title === "string" ? hit.metadata.title : "";
-      const { id, score, text, metadata } = hit;
-      return { id, score, title, text, place: placeOf(metadata), marks: matches(text, terms), inTitle: matches(title, terms) };
-    });
+    const terms = await wordsOf(query);
+    const results = [];
+    for (const { id, score, text, metadata } of hits) {
+      const title = typeof metadata.title === "string" ? metadata.title : "";
+      const [marks, inTitle] = [await matches(text, terms), await matches(title, terms)];
+      results.push({ id, score, title, text, place: placeOf(metadata), marks, inTitle });
+    }
     return { results, encodeMs: encoded - start, searchMs: ended - encoded };
   },
 

@@ -57,7 +57,7 @@ SDK = (
     "runtime/runtime.js",
     "rpc.js",
     "index/index.js",
-    "index/analyzer.js",
+    "words/analyzer.js",
     "store.js",
     "training.js",
     "gateway.js",
@@ -68,7 +68,7 @@ LATER = {"bundle/train_step.onnx", "bundle/train_state.safetensors"} | {
 }
 MOST_PACKED = 256  # contents that are remembered
 PACKED = (".wasm", ".onnx", ".html", ".css", ".js", ".mjs", ".json", ".sqlite")
-IMPORT = re.compile(r"""(?:from|import)\s*["'](\.{1,2}/[^"']+)["']""")
+IMPORT = re.compile(r"""(?:from|import)\s*\(?\s*["'](\.{1,2}/[^"']+)["']""")
 TYPES = {
     ".html": "text/html; charset=utf-8",
     ".css": "text/css; charset=utf-8",

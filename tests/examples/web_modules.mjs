@@ -45,11 +45,13 @@ const MODULES = {
       }
     }`,
   "rpc.js": `export const answer = (place, methods) => Object.assign(place, { methods });`,
-  "index/analyzer.js": `export * from "${built("index/analyzer.js")}";`,
-  "index/index.js": `export const openIndex = async () => ({ size: 1, search: (query) => self.found(query) });`,
+  "words/analyzer.js": `export * from "${built("words/analyzer.js")}";`,
+  "words/languages.js": `export * from "${built("words/languages.js")}";`,
+  "index/index.js": `
+    export const openIndex = async () => ({ size: 1, language: "english", search: (query) => self.found(query) });`,
   "web.js": `export { FolderSource as FetchSource, load, verify } from "${built("node.js")}";`,
 };
-mkdirSync("sdk/index", { recursive: true });
+for (const folder of ["index", "words"]) mkdirSync(`sdk/${folder}`, { recursive: true });
 for (const [name, text] of Object.entries(MODULES)) writeFileSync(join("sdk", name), text);
 writeFileSync("package.json", '{"type": "module"}');
 

@@ -235,6 +235,11 @@ export class Index {
     return this.contents.size;
   }
 
+  /** In which its words are stemmed; "none": they are whole. */
+  get language(): string {
+    return this.contents.analyzer.language;
+  }
+
   /** The document with this id, undefined where there is none. */
   get(id: string): Document | undefined {
     const row = this.contents.rowOf(checkText(id, "the id"));
