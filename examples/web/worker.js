@@ -6,7 +6,7 @@ import { FetchSource, load, verify } from "./sdk/web.js";
 import { Analyzer } from "./sdk/words/analyzer.js";
 import { loadProgram } from "./sdk/words/languages.js";
 
-const WORD = /[\p{L}\p{N}\p{M}]+/gu;
+const WORD = /[\p{L}\p{N}\p{M}_]+/gu;
 // English words that say nothing of what is looked for.
 const COMMON = new Set(
   ("a an and are as at be by did do does for from had has have how in is it its of on or that the " +
