@@ -66,7 +66,7 @@ def after_tab(
 
 def test_commands(after_tab: Words) -> None:
     assert {"encode", "search", "verify", "doctor", "completion", "absent"} <= after_tab("")
-    assert after_tab("se") == {"search"}
+    assert after_tab("sea") == {"search"}
     assert after_tab("xy") == set()
 
 
