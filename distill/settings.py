@@ -102,7 +102,7 @@ class StudentAdaptationConfig(Settings):
     ] = "both"
     sharpness: Annotated[
         float, number(1e-3, 10), "of the hybrid's scores: the lower, the more its first one counts"
-    ] = 0.1
+    ] = 0.07
     interpolation: Annotated[
         float,
         number(0.01, 1),

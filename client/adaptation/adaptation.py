@@ -57,7 +57,7 @@ class AdaptationConfig(Settings):
     temperature: Annotated[float, "of the cosines"] = 0.05
     sharpness: Annotated[
         float, number(1e-3, 10), "of the hybrid's scores: the lower, the more its first one counts"
-    ] = 0.1
+    ] = 0.07
     candidates: Annotated[
         int, whole(2, 1000), "the hybrid's best documents that are ranked; as many random ones too"
     ] = 50

@@ -61,7 +61,7 @@ def hybrid_rankings(
         queries: n texts.
         vectors: float32 (n, dimension), what they mean.
         candidates: documents for each.
-        sharpness: the temperature of the scores, which are in 0..1.
+        sharpness: the temperature of the scores, see :class:`pocketquery.sdk.index.search.Fusion`.
         temperature: of the cosines, where ``vectors`` are those of a better encoder: half of each
             share is then the softmax of what the same documents mean.
 

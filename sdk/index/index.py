@@ -215,8 +215,8 @@ class Index(IndexViews):
                 see :class:`pocketquery.sdk.index.search.Fusion`). By default hybrid for a text,
                 dense for a vector.
             vector: the vector of a text ``query``, where it is encoded already.
-            min_score: the least score of a hit. Scores of one mode can be compared between queries
-                by meaning or hybrid; what no document answers stays below about 0.2 in hybrid.
+            min_score: the least score of a hit. A hybrid score can be compared between queries:
+                what no document answers reaches about 0.2 among 50 documents, 0.3 among thousands.
             offset: how many of the best to pass over: the second page of ten begins at 10. Pages
                 fit together: the first hits do not depend on how many are asked for.
             group_by: a field of the metadata such as "path", as in a filter. Of the documents that

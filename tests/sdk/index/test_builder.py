@@ -11,7 +11,7 @@ import pytest
 
 from pocketquery.sdk.errors import ArtifactError, InvalidInputError
 from pocketquery.sdk.folders import publish_folder
-from pocketquery.sdk.index.index import create_index, open_index
+from pocketquery.sdk.index.index import create_index, open_index, verify_index
 from tests.sdk.small_index import (
     DIMENSION,
     SPACE,
@@ -229,3 +229,24 @@ def test_ids_that_are_asked_for_are_texts(tmp_path: Path) -> None:
             with pytest.raises(InvalidInputError, match="an id"):
                 builder.known([strange])  # type: ignore[list-item]
         assert builder.known(["a\0b"]) == []
+
+
+def test_the_sum_of_the_vectors_follows_every_change(tmp_path: Path) -> None:
+    path = tmp_path / "index"
+    with new_index(path) as builder:
+        add_documents(builder, 30)
+        add_documents(builder, 20, 30)
+        builder.truncate(30)
+        add_documents(builder, 10, 30)
+    verify_index(path)
+    with open_index(path, writable=True) as index:
+        add_documents(index, 5, 90)
+        index.delete(["doc-3", "doc-92"])
+    verify_index(path)
+    with open_index(path, writable=True) as index:
+        before = index.search(np.ones(DIMENSION), 100)
+        index.compact()
+        assert [hit.id for hit in index.search(np.ones(DIMENSION), 100)] == [
+            one.id for one in before
+        ]
+    verify_index(path)

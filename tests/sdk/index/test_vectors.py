@@ -21,6 +21,7 @@ from pocketquery.sdk.index.vector_file import (
     append_vectors,
     create_vectors,
     quantize,
+    sum_of,
     without_vectors,
 )
 from pocketquery.sdk.index.vectors import QueryVector, Vectors, best, best_of_blocks, unit_rows
@@ -339,3 +340,23 @@ def test_the_best_of_blocks_are_the_best_of_all(
     allowed = np.flatnonzero(scores > -np.inf)
     assert rows.tolist() == allowed[best(scores[allowed], most)].tolist()
     assert found.tolist() == scores[rows].tolist()
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 60), st.integers(0, 60), st.integers(1, 20), st.integers(0, 2**32 - 1))
+def test_a_sum_of_rows_depends_on_no_order(count: int, cut: int, most: int, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    vectors = unit_rows(random.standard_normal((count, 8)) + 1, 8, "vectors") if count else None
+    rows = np.zeros((0, 12), np.uint8) if vectors is None else quantize(vectors)
+    missing = random.random(count) < 0.2
+    rows = without_vectors(rows, missing)
+    whole = sum_of([rows], 8, Path("vectors.u8"))
+    mixed = rows[random.permutation(count)]
+    pieces = [mixed[start : start + most] for start in range(0, count, most)]
+    np.testing.assert_array_equal(sum_of(pieces, 8, Path("vectors.u8")), whole)
+    rest = sum_of([rows[cut:]], 8, Path("vectors.u8"))
+    np.testing.assert_array_equal(whole - rest, sum_of([rows[:cut]], 8, Path("vectors.u8")))
+    assert whole[0] == count - missing.sum()
+    if vectors is not None:
+        expected = vectors[~missing].astype(np.float64).sum(axis=0)
+        np.testing.assert_allclose(whole[1:] / 2**32, expected, atol=0.01 * max(count, 1))
