@@ -143,8 +143,9 @@ export class Analyzer {
   termsOf(chunk: string): Terms {
     let terms = this.known.get(chunk);
     if (terms === undefined) {
-      terms = this.analyzed(chunk);
-      if (chunk.length <= LONGEST_CACHED) remember(this.known, chunk, terms);
+      const own = chunk.split("").join(""); // a part of a text may keep the whole text in memory
+      terms = this.analyzed(own);
+      if (own.length <= LONGEST_CACHED) remember(this.known, own, terms);
     }
     return terms;
   }

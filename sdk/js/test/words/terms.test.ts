@@ -3,6 +3,8 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { gunzipSync } from "node:zlib";
 import { Analyzer } from "../../dist/words/analyzer.js";
 import { loadProgram } from "../../dist/words/languages.js";
@@ -31,6 +33,19 @@ test("terms of texts and their lengths", async () => {
     const terms = Object.fromEntries([...found.terms].sort(([left], [right]) => byCodePoint(left, right)));
     assert.deepEqual({ terms, length: found.length }, { terms: expected, length }, `${language}: ${text}`);
   }
+});
+
+test("what is remembered of texts keeps none of them in memory", async () => {
+  setFlagsFromString("--expose-gc");
+  const collect = runInNewContext("gc") as () => void;
+  const analyzer = new Analyzer("english", loadProgram);
+  const read = (number: number) => analyzer.occurrences(`beside seashellseashell${number} ${"a ".repeat(50_000)}seashellseashell${number}`);
+  await read(0);
+  collect();
+  const before = process.memoryUsage().heapUsed;
+  for (let number = 1; number <= 100; number++) await read(number);
+  collect();
+  assert.ok(process.memoryUsage().heapUsed - before < 3_000_000);
 });
 
 test("queries, and what a vocabulary adds to them, in the same order", async () => {
