@@ -34,7 +34,7 @@ _FOLDERS = frozenset(
 )
 _EXTRA = '"pocketquery[files]"'
 _MOST_KINDS = 8  # that are counted in a line
-_HIDDEN = frozenset("Thumbs.db desktop.ini".split())
+_HIDDEN = frozenset(("Thumbs.db", "desktop.ini", "Icon\r"))
 
 
 class TextFile(NamedTuple):
