@@ -7,6 +7,7 @@ seconds, and a later listing tells which files changed.
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,6 +33,7 @@ _IMAGES = frozenset(".png .jpg .jpeg .gif .svg .webp .ico .bmp .tif .tiff .avif 
 _FOLDERS = frozenset(
     "node_modules __pycache__ __MACOSX venv site-packages bower_components".split()
 )
+_PLURAL = re.compile(r"(?:(?<=image)|(?<=link)|(?<=file))s\b")
 _EXTRA = '"pocketquery[files]"'
 _MOST_KINDS = 8  # that are counted in a line
 _HIDDEN = frozenset(("Thumbs.db", "desktop.ini", "Icon\r"))
@@ -93,7 +95,9 @@ def skipped_line(skipped: Sequence[Skipped]) -> str:
     kinds = Counter(one.kind for one in skipped).most_common()
     others = sum(count for _, count in kinds[_MOST_KINDS:])
     kinds = kinds[:_MOST_KINDS] + [("other", others)] * bool(others)
-    counted = ", ".join(f"{count} {kind}" for kind, count in kinds)
+    counted = ", ".join(
+        f"{count} {_PLURAL.sub('', kind, count=1) if count == 1 else kind}" for kind, count in kinds
+    )
     line = f"skipped {len(skipped)} file{'s' if len(skipped) > 1 else ''}: {counted}"
     if any(_EXTRA in one.why for one in skipped):
         line += f"; pip install {_EXTRA} reads more of them"

@@ -33,7 +33,7 @@ def test_what_is_skipped_is_counted_in_a_line(tmp_path: Path) -> None:
     assert kinds.startswith("2 images, ")
     assert sorted(kinds.split(", ")[1:]) == [
         "1 .py",
-        "1 no plain files",
+        "1 no plain file",
         "1 node_modules",
         "1 too large",
         "1 virtual environment",
