@@ -23,6 +23,7 @@ __all__ = ["Analyzer", "Terms", "analyzer_for"]
 # turn on its one compound. Chosen on SciFact's training claims, three forums and the names in
 # Flower's documentation.
 _WEIGHTS_BESIDE = (1.0, 0.5, 0.5)  # compounds, joins, parts
+_WEIGHTS_ALONE = (1.0, 1.0, 0.5)  # likewise, where a name is all that is asked
 _INNER = 0.5  # less for a compound within another
 _WORDS_OF_A_COMPOUND = 0.5
 _WORDS_OF_A_JOIN = 0.75
@@ -115,18 +116,21 @@ class Analyzer:
         weights: dict[str, float] = {}
         words: dict[str, str] = {}
         whole = set[str]()
-        for chunk in parsed.plain.split():
+        chunks = parsed.plain.split()
+        for chunk in chunks:
             terms = self.terms_of(chunk)
             plain = _PLAIN.fullmatch(chunk)
             for word in [plain[1]] if plain else cut(chunk).words:
                 term = self._term(word)
                 if len(term) >= _LEAST_SOUGHT and term.isalpha():
                     words.setdefault(term, bare(word.casefold()))
-            own = 1.0
+            own, beside = 1.0, _WEIGHTS_BESIDE
+            if len(chunks) == 1 and not terms.compounds:
+                beside = _WEIGHTS_ALONE
             if terms.compounds or terms.joins:
                 own = _WORDS_OF_A_COMPOUND if terms.compounds else _WORDS_OF_A_JOIN
             whole.update(terms.words, terms.pairs)
-            for some, weight in zip(terms, (own, own, *_WEIGHTS_BESIDE), strict=True):
+            for some, weight in zip(terms, (own, own, *beside), strict=True):
                 for term in some:
                     weights[term] = weights.get(term, 0.0) + weight
             for term in terms.compounds[:-1]:

@@ -323,9 +323,11 @@ class Analyzer:
         for chunk in _CHUNK.findall(plain):
             made = self._terms(chunk)
             whole.update(made.words, made.pairs)
+            alone = len(_CHUNK.findall(plain)) == 1 and not made.compounds
+            joined = 1.0 if alone else 0.5
             own = 0.5 if made.compounds else 0.75 if made.joins else 1.0
             weighed = [(own, made.words), (own, made.pairs), (1.0, made.compounds)]
-            for weight, terms in [*weighed, (0.5, made.joins), (0.5, made.parts)]:
+            for weight, terms in [*weighed, (joined, made.joins), (0.5, made.parts)]:
                 for term in terms:
                     query.terms[term] = query.terms.get(term, 0.0) + weight
             for term in made.compounds[:-1]:

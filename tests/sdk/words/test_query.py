@@ -96,7 +96,8 @@ def test_weights_of_a_compound_and_its_words() -> None:
         "app": 0.5, "flask": 0.5, "rout": 0.5, "flask.route": 0.5,
         "app.flask.route": 1.0, "now": 1.0,
     }  # fmt: skip
-    assert ENGLISH.query("e-mail").terms == {"e": 0.75, "mail": 0.75, "email": 0.5}
+    assert ENGLISH.query("e-mail").terms == {"e": 0.75, "mail": 0.75, "email": 1.0}
+    assert ENGLISH.query("my e-mail").terms["email"] == 0.5
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ export interface Terms {
 const KINDS = ["words", "pairs", "compounds", "joins", "parts"] as const;
 // Of a query's terms. What is beside words takes weight from them.
 const BESIDE = { compounds: 1, joins: 0.5, parts: 0.5 };
+const ALONE = { ...BESIDE, joins: 1 }; // where a name is all that is asked
 const INNER = 0.5; // less for a compound within another
 const WORDS_OF_A_COMPOUND = 0.5;
 const WORDS_OF_A_JOIN = 0.75;
@@ -90,7 +91,8 @@ export class Analyzer {
       const terms = new Map<string, number>();
       const words = new Map<string, string>();
       const whole = new Set<string>();
-      for (const chunk of chunksOf(plain)) {
+      const chunks = chunksOf(plain);
+      for (const chunk of chunks) {
         const some = this.termsOf(chunk);
         const plainly = PLAIN.exec(chunk)?.[1];
         for (const word of plainly === undefined ? cut(chunk).words : [plainly]) {
@@ -100,7 +102,8 @@ export class Analyzer {
         }
         for (const term of [...some.words, ...some.pairs]) whole.add(term);
         const own = some.compounds.length ? WORDS_OF_A_COMPOUND : some.joins.length ? WORDS_OF_A_JOIN : 1;
-        const weights = { words: own, pairs: own, ...BESIDE };
+        const isAlone = chunks.length === 1 && !some.compounds.length;
+        const weights = { words: own, pairs: own, ...(isAlone ? ALONE : BESIDE) };
         const add = (term: string, weight: number): void => void terms.set(term, (terms.get(term) ?? 0) + weight);
         for (const kind of KINDS) for (const term of some[kind]) add(term, weights[kind]);
         for (const term of some.compounds.slice(0, -1)) add(term, -INNER);
