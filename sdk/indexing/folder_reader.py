@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TypeAlias
@@ -71,7 +72,10 @@ class FolderReader:
             return []
         except UnreadError as error:
             self._skip(Skipped(file.name, error.kind, str(error)))
-            if error.kind in _TRANSIENT:
+            lacks_package = isinstance(error.__cause__, ImportError)
+            if lacks_package:  # the next update tries again
+                self.unread.add(file.name)
+            if lacks_package or error.kind in _TRANSIENT:
                 return []
         self._note(file, sha256, tuple(document.id for document in documents))
         return documents
@@ -101,20 +105,19 @@ def count_changes(
         states: those that are new or different.
         gone: names of files that are no longer there.
     """
-    gone_hashes = [known[name].sha256 for name in gone if known[name].ids]
+    gone_hashes = Counter(known[name].sha256 for name in gone if known[name].ids)
     moved = added = changed = emptied = 0
     for name, state in states.items():
         before = known[name].ids if name in known else ()
         if state.ids and not before:
-            is_moved = state.sha256 in gone_hashes
-            if is_moved:
-                gone_hashes.remove(state.sha256)
+            is_moved = gone_hashes[state.sha256] > 0
+            gone_hashes[state.sha256] -= is_moved
             moved, added = moved + is_moved, added + (not is_moved)
         elif before and not state.ids:
             emptied += 1
         elif before:
             changed += state.sha256 != known[name].sha256
-    return FileChanges(added, changed, moved, len(gone_hashes) + emptied)
+    return FileChanges(added, changed, moved, gone_hashes.total() + emptied)
 
 
 def _own_place(folder: Path, path: Path | str) -> tuple[str, ...]:

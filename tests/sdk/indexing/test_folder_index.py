@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -32,6 +33,7 @@ from pocketquery.sdk.indexing.folder_index import build_folder, source_of, updat
 from pocketquery.sdk.text_folders.listing import Skipped
 from pocketquery.sdk.text_folders.text_folder import read_file
 from tests.sdk.small_index import DIMENSION, SPACE, WordEncoder, make_index
+from tests.sdk.text_folders.test_formats import pdf
 
 READER = "pocketquery.sdk.indexing.folder_reader"
 OLD_S = 10  # seconds: a file that was written so long ago is not looked at again
@@ -194,6 +196,18 @@ def test_what_cannot_be_read_just_now_stays(notes: Notes, monkeypatch: pytest.Mo
     assert notes.skipped[1:] == [Skipped("tea.txt", "unreadable", "Permission denied")]
     assert contents(notes.index) == before
     assert notes.update()[0].changes == FileChanges(changed=1)
+
+
+def test_a_file_that_lacked_a_package_is_read_once_it_is_there(
+    notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (notes.folder / "paper.pdf").write_bytes(pdf("A paper about whales."))
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "pypdfium2", None)
+        notes.build()
+        assert notes.update()[0].changes == FileChanges()
+        assert "pocketquery[files]" in notes.skipped[-1].why
+    assert notes.update()[0].changes == FileChanges(added=1)
 
 
 def test_a_folder_that_is_gone_or_empty_leaves_the_index(notes: Notes) -> None:

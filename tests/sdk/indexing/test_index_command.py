@@ -88,7 +88,12 @@ def test_a_missing_package_is_named_before_the_work(
 def test_a_watched_folder_is_followed_until_a_signal(
     notes: Path, tmp_path: Path, end: signal.Signals
 ) -> None:
-    command = [sys.executable, "-m", "pocketquery.sdk", "index", str(notes), "--watch"]
+    # A shell lets what runs in its background ignore SIGINT; the tests may.
+    program = (
+        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler);"
+        "from pocketquery.sdk.cli import main; sys.exit(main(sys.argv[1:]))"
+    )
+    command = [sys.executable, "-c", program, "index", str(notes), "--watch"]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ
     ) as process:
