@@ -26,6 +26,7 @@ TEXTS = {
 
 @pytest.mark.parametrize("encoding", TEXTS)
 def test_old_encodings(encoding: str) -> None:
+    pytest.importorskip("chardet")
     assert decode(TEXTS[encoding].encode(encoding)) == TEXTS[encoding]
 
 

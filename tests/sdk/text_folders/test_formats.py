@@ -152,6 +152,7 @@ def test_hostile_archives_are_skipped(tmp_path: Path, data: bytes, kind: str) ->
 
 
 def pdf(*pages: str, extra: str = "") -> bytes:
+    pytest.importorskip("pypdfium2")
     kids = " ".join(f"{3 * n + 4} 0 R" for n in range(len(pages)))
     objects = [
         "1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj",

@@ -5,11 +5,12 @@ import json
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pocketquery.sdk.text_folders.front_matter import front_matter
+
+yaml = pytest.importorskip("yaml")  # the twin
 
 
 @pytest.mark.parametrize(
