@@ -97,11 +97,10 @@ def _vectors(options: VectorsOptions) -> int:
 def _synced(options: VectorsOptions, database: str) -> Any:
     """What the store that the address names, Postgres where it is no URL, reports."""
     scheme, is_url, _ = database.partition("://")
-    sync = load_plugin(
-        "pocketquery.vector_stores",
-        scheme if is_url else "postgresql",
-        "./packages/pocketquery-stores",
-    )
+    store = scheme if is_url else "postgresql"
+    extra = "qdrant" if store in ("http", "https") else "postgres"
+    folder = f"./packages/pocketquery-stores[{extra}]"
+    sync = load_plugin("pocketquery.vector_stores", store, folder)
     return sync(
         options.index,
         database,

@@ -102,7 +102,7 @@ def test_a_store_is_found_by_the_scheme_of_its_address(
     assert "notes: 3 documents (1 added, 2 changed, 0 removed)" in capsys.readouterr().out
     for database in ("postgresql://host/name", "service=search", "other://host"):
         assert main([*command, database]) == 2
-        assert 'pip install "./packages/pocketquery-stores"' in capsys.readouterr().err
+        assert 'pip install "./packages/pocketquery-stores[postgres]"' in capsys.readouterr().err
 
 
 def keep(index: str, database: str, **options: Any) -> SyncReport:
