@@ -73,7 +73,7 @@ examples:
         type=Parsed(whole(0), int),
         default=0,
         metavar="N",
-        help="pass over the N best: the second page of ten begins at 10",
+        help="pass over the N best: the second page of ten begins at 10 (default: 0)",
     )
     parser.add_argument(
         "--mode",
