@@ -76,7 +76,7 @@ def _fields(record: Mapping[str, Any], within: str = "") -> Iterator[str]:
         objects = [one for one in items if isinstance(one, Mapping)]
         if len(objects) < max(len(items), 1):
             yield within + name
-        for one in objects:
+        for one in [] if "." in name else objects:
             yield from _fields(one, f"{within}{name}.")
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pocketquery.sdk import Document, Index, create_index, open_index
@@ -82,6 +82,7 @@ def test_a_snippet_marks_what_stood_for_a_mistyped_word_or_one_being_typed(notes
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(RECORDS, max_size=4), NAMES, VALUES)
+@example([{"a.b": {"a": None}}], "a", 1)
 def test_counts_are_those_of_filters(
     tmp_path_factory: pytest.TempPathFactory, records: list[dict[str, Any]], name: str, value: Any
 ) -> None:
