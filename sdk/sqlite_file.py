@@ -282,33 +282,29 @@ def check_sqlite() -> None:
     """See that this Python's SQLite has what our files need.
 
     Raises:
-        PocketQueryError: it is too old, or was made without FTS5 or the functions for JSON.
+        PocketQueryError: it is too old, or was made without the functions for JSON.
     """
     least = ".".join(map(str, LEAST_SQLITE))
     if sqlite3.sqlite_version_info < LEAST_SQLITE:
         state = f"is {sqlite3.sqlite_version}"
-    elif lacking := _lacking_features():
-        state = f"{sqlite3.sqlite_version} has no {lacking}"
+    elif not _reads_json():
+        state = f"{sqlite3.sqlite_version} has no functions for JSON"
     else:
         return
     raise PocketQueryError(
-        f"the SQLite of this Python {state}; expected {least} or later, with FTS5 and functions "
-        "for JSON. Use a Python that has its own (python.org's, uv's, conda's), or a newer system's"
+        f"the SQLite of this Python {state}; expected {least} or later, with functions for "
+        "JSON. Use a Python that has its own (python.org's, uv's, conda's), or a newer system's"
     )
 
 
 @functools.cache
-def _lacking_features() -> str:
+def _reads_json() -> bool:
     with contextlib.closing(sqlite3.connect(":memory:")) as connection:
-        for name, statement in (
-            ("FTS5", "CREATE VIRTUAL TABLE one USING fts5(text)"),
-            ("functions for JSON", "SELECT json_type('{}')"),
-        ):
-            try:
-                connection.execute(statement)
-            except sqlite3.OperationalError:
-                return name
-    return ""
+        try:
+            connection.execute("SELECT json_type('{}')")
+        except sqlite3.OperationalError:
+            return False
+    return True
 
 
 def distrust_schema(connection: sqlite3.Connection) -> None:

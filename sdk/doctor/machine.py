@@ -124,8 +124,7 @@ def _sqlite() -> Finding:
     except PocketQueryError as error:
         found, _, remedy = str(error).rpartition(". ")
         return Finding("machine", "sqlite", Severity.BROKEN, found, remedy, details)
-    found = f"{sqlite3.sqlite_version} with FTS5"
-    return Finding("machine", "sqlite", Severity.OK, found, "", details)
+    return Finding("machine", "sqlite", Severity.OK, sqlite3.sqlite_version, "", details)
 
 
 def check_clock(now: float, installed: float, written: float) -> Finding:
