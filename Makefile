@@ -61,7 +61,7 @@ dist: .stamps/release
 		--output-file dist/pocketquery.cdx.json build/device/bin/python
 
 # The JavaScript SDK: needs Node 20 or later.
-test-js:
+test-js: .stamps/dev
 	cd sdk/js && npm ci --no-audit --no-fund && npm test
 
 check: .stamps/dev
@@ -86,7 +86,7 @@ bench: .stamps/dev demo/bundle/manifest.json sdk/js/dist/node.js benchmarks/tran
 demo/bundle/manifest.json: | .stamps/demo
 	$(BIN)/pocketquery demo --output demo
 
-sdk/js/dist/node.js:
+sdk/js/dist/node.js: | .stamps/dev
 	cd sdk/js && npm ci --no-audit --no-fund && npm run build
 
 benchmarks/transformers_js/node_modules:

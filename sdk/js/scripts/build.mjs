@@ -16,7 +16,7 @@ for (const file of readdirSync("dist", { recursive: true }).filter((name) => nam
 }
 // The stemmers are Python's; src/words/stemmers/stemmers.d.ts declares them.
 const ours = "../../.venv/bin/python";
-const python = process.env.PYTHON ?? (existsSync(ours) ? ours : "python3");
+const python = existsSync(ours) ? ours : (process.env.PYTHON ?? "python3");
 const made = spawnSync(python, ["scripts/words/stemmers.py", "dist/words/stemmers"], { encoding: "utf8" });
 if (made.status !== 0) {
   const why = made.error?.message ?? made.stderr;
@@ -79,7 +79,7 @@ for (const [i, { node }] of required.entries()) {
   writeFileSync(node.require, `module.exports = require("../required.cjs").entry${i};\n`);
 }
 if (existsSync("../default")) {
-  rmSync("default", { recursive: true, force: true }); // the bundle that comes along, as in Python
+  rmSync("default", { recursive: true, force: true }); // the built-in bundle, as in Python
   cpSync("../default", "default", { recursive: true });
 }
 if (existsSync("../../LICENSE")) copyFileSync("../../LICENSE", "LICENSE");
