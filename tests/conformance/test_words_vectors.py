@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
-from tests.conformance import stems, word_tables, words
-from tests.conformance.independent import words as independent
+pytest.importorskip("tokenizers")  # what makes the diverse texts
+
+from tests.conformance import stems, word_tables, words  # noqa: E402
+from tests.conformance.independent import words as independent  # noqa: E402
 
 
 def stored(path: Path) -> Any:
