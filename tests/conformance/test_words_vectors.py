@@ -13,8 +13,8 @@ import pytest
 
 pytest.importorskip("tokenizers")  # what makes the diverse texts
 
-from tests.conformance import stems, word_tables, words  # noqa: E402
-from tests.conformance.independent import words as independent  # noqa: E402
+from tests.conformance import stems, word_tables, words
+from tests.conformance.independent import words as independent
 
 
 def stored(path: Path) -> Any:

@@ -56,7 +56,7 @@ def test_bad_names_and_options_are_named(name: str, options: dict[str, str], mes
 def test_a_baseline_that_is_not_installed_says_how_to_install_it(
     registered: list[EntryPoint],
 ) -> None:
-    with pytest.raises(InvalidInputError, match=r"baseline in research/.*pip install -e ./resea"):
+    with pytest.raises(InvalidInputError, match=r"baseline in research/.*pip install ./research"):
         objective_class("tsdae")
 
 

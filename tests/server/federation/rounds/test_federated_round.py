@@ -19,7 +19,7 @@ from pocketquery.server.federation.orchestration.federation import run_rounds
 from pocketquery.server.federation.simulation.local_grid import LocalGrid
 from tests.server.federation.small_federation import Files, opened
 
-MOST_FILES = 50
+MOST_FILES = 51
 # Where the namespace package's folders are.
 ROOTS = tuple(
     str(Path(one.__path__[0]).resolve()) + "/"
