@@ -210,7 +210,10 @@ class _Parser(argparse.ArgumentParser):
         if any(option.startswith(name) for option in known):
             return
         near = nearest(name, known)
-        self.error(f"there is no option {name}{f'; did you mean {near}?' if near else ''}")
+        meant = f"; did you mean {near}?" if near else ""
+        if any(one.dest == "query" and not one.option_strings for one in self._actions):
+            meant += f"{'' if near else '.'} As a query: {self.prog} -- {name}"
+        self.error(f"there is no option {name}{meant}")
 
     def _refuse(self, options: argparse.Namespace, rest: Sequence[str]) -> NoReturn:
         for word in rest:

@@ -42,6 +42,7 @@ INFO = "index.json"
 DATABASE = "documents.sqlite"
 _FORMAT = "pocketquery-index"
 _VERSION = 2
+_BUILD = "pocketquery index FOLDER --output INDEX"
 INDEX_FOLDER = FolderKind(
     "an index",
     INFO,
@@ -95,15 +96,14 @@ def read_info(folder: Path) -> IndexInfo:
     path = folder / INFO
     if folder.is_file():
         raise ArtifactNotFoundError(
-            f"{folder} is a file, and an index is a folder; name that, or build one with: "
-            "pocketquery index"
+            f"{folder} is a file, and an index is a folder; name that, or build one with: {_BUILD}"
         )
     if not folder.is_dir():
         raise ArtifactNotFoundError(f"there is no index at {folder}{_what_is_there(folder)}")
     if not path.exists() and not (folder / DATABASE).exists():
         raise ArtifactNotFoundError(
             f"{folder} is no index, it has no {INFO}; name an index's folder, or build one with: "
-            "pocketquery index"
+            f"{_BUILD}"
         )
     if plain_size(path) > MOST_INFO_BYTES:
         raise CorruptArtifactError(
@@ -121,7 +121,7 @@ def _what_is_there(folder: Path) -> str:
         others = [one.parent.name for one in folder.parent.glob(f"*/{INFO}")]
         if near := nearest(folder.name, others):
             return f"; did you mean {folder.with_name(near)}?"
-    return "; build one with: pocketquery index"
+    return f"; build one with: {_BUILD}"
 
 
 def parse_info(data: bytes, path: Path) -> IndexInfo:

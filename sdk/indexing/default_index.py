@@ -70,10 +70,13 @@ def claim_default_index(folder: str) -> Path:
     """Where to build the default index of the texts in ``folder``; notes that it is of them.
 
     Raises:
+        ArtifactNotFoundError: there is no such folder.
         InvalidInputError: there is a default index of another folder, or of nobody knows what.
         WriteError: the user's data folder cannot be written.
     """
     source = str(real_path(checked_path(folder, "the folder of texts")))
+    if not Path(source).exists():
+        raise ArtifactNotFoundError(f"{source}: found nothing there, expected a folder of texts")
     place = default_index()
     note = place.with_name(f"{place.name}.source")
     known = source_folder(place) or ""

@@ -28,7 +28,7 @@ from pocketquery.sdk.searching.terminal import Page
 from pocketquery.sdk.searching.where import parse_condition
 from pocketquery.sdk.validation import number, whole
 
-__all__ = ["search"]
+__all__ = ["search", "unknown_field"]
 
 _NO_GROUPS = "none"
 _LEAST_RELATED = 0.15  # see docs/how-to/search.md
@@ -169,7 +169,7 @@ def _check_group(index: Index, field: str) -> None:
     if field in ("path", _NO_GROUPS):  # an index without paths has one document a group
         return
     for name, meant in index.unknown_fields({field: None}).items():
-        raise InvalidInputError(_unknown_field(index, name, meant))
+        raise InvalidInputError(unknown_field(index, name, meant))
 
 
 def _print_lines(index: Index, query: str, hits: Hits) -> None:
@@ -195,7 +195,7 @@ def _advice(index: Index, query: str, options: argparse.Namespace) -> Iterator[s
     if asked["filter"]:
         unknown = index.unknown_fields(asked["filter"])
         for name, meant in unknown.items():
-            yield _unknown_field(index, name, meant)
+            yield unknown_field(index, name, meant)
         if unknown:
             return
     if asked["min_score"] is not None:
@@ -214,7 +214,8 @@ def _advice(index: Index, query: str, options: argparse.Namespace) -> Iterator[s
         yield "no document has these words; without --mode lexical their meaning counts, too"
 
 
-def _unknown_field(index: Index, name: str, meant: str | None) -> str:
+def unknown_field(index: Index, name: str, meant: str | None) -> str:
+    """That no document has the field ``name``, and which there are."""
     near = f' (did you mean "{meant}"?)' if meant else ""
     fields = ", ".join(list(index.fields())[:_MOST_FIELDS]) or "none"
     return f'no document has the field "{name}"{near}; there are: {fields}'

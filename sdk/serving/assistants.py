@@ -21,10 +21,11 @@ from pocketquery.sdk.commands import (
     add_public_key,
     chosen_public_key,
 )
-from pocketquery.sdk.errors import ArtifactNotFoundError, PocketQueryError
+from pocketquery.sdk.errors import ArtifactNotFoundError, InvalidInputError, PocketQueryError
 from pocketquery.sdk.index.documents import Document
 from pocketquery.sdk.index.index import Index, open_index
 from pocketquery.sdk.index.search import Mode, QueryEncoder
+from pocketquery.sdk.searching.command import unknown_field
 from pocketquery.sdk.validation import check, whole
 
 if TYPE_CHECKING:
@@ -130,6 +131,9 @@ def mcp_server(place: Path, encoder: QueryEncoder, *, public_key: Any = None) ->
         with opened() as index:
             check("k", k, whole(1, _MOST_HITS))
             hits = index.search(query, k, filter=filter, mode=mode)
+            if filter and not hits:
+                for name, meant in index.unknown_fields(filter).items():
+                    raise InvalidInputError(unknown_field(index, name, meant))
         return [Passage(hit.id, hit.text, dict(hit.metadata), hit.score) for hit in hits]
 
     def get(id: str, around: int = 1) -> list[Passage]:

@@ -52,8 +52,9 @@ Encoder and index go to the browser, which searches by itself. Results open the 
 def _serve(options: argparse.Namespace) -> int:
     from pocketquery.sdk.serving.site import make_server
 
+    site = _site(options)
     try:
-        server = make_server(_site(options), options.port)
+        server = make_server(site, options.port)
     except (OSError, OverflowError) as error:
         raise InvalidInputError(
             f"port {options.port} cannot be used ({error}); name another one with --port"

@@ -89,7 +89,11 @@ def test_version(shell: Shell) -> None:
         ("encode --fly", "encode: error: there is no option --fly\n"),
         ("delta make --odl a", "delta make: error: there is no option --odl; did you mean --old?"),
         ("--vresion", "pocketquery: error: there is no option --vresion; did you mean --version?"),
-        ("search --index big hi -z", "search: error: there is no option -z\n"),
+        (
+            "search --index big hi -z",
+            "search: error: there is no option -z. As a query: pocketquery search -- -z\n",
+        ),
+        ("search --force", "did you mean --mode? As a query: pocketquery search -- --force\n"),
         (
             "search --index big what did I plant",
             "expected one query, found more: did I plant; where it has spaces, put it in quotes: "

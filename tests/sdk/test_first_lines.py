@@ -113,7 +113,7 @@ def test_a_wrong_path_names_the_right_one(tmp_path: Path) -> None:
     make_index(tmp_path / "recipes", 3)
     with pytest.raises(sdk.ArtifactNotFoundError, match=r"did you mean .*recipes\?"):
         sdk.open_index(tmp_path / "recipe")
-    with pytest.raises(sdk.ArtifactNotFoundError, match="build one with"):
+    with pytest.raises(sdk.ArtifactNotFoundError, match="pocketquery index FOLDER --output"):
         sdk.open_index(tmp_path / "something else")
     with (
         new_index(tmp_path / "open"),

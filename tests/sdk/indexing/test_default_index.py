@@ -47,6 +47,7 @@ def test_an_index_of_another_folder_is_left_alone(
     mail = notes(home / "mail", "the train leaves at seven")
     refused = shell("index", mail, code=2, says=f"is of {home / 'notes'}, not of {home / 'mail'}")
     assert "name another place with --output" in refused.err.lower()
+    shell("index", str(home / "mial"), code=2, says="mial: found nothing there")
     monkeypatch.setenv("POCKETQUERY_INDEX", str(home / "mail.index"))
     shell("index", mail)
     shell("search", "when does the train leave", says="train leaves at seven")

@@ -80,6 +80,7 @@ def test_what_an_assistant_asks_wrongly_is_told_and_the_server_goes_on(index: Pa
         for tool, arguments, why in (
             ("search", {"query": "valve", "k": 0}, "k is 0"),
             ("search", {"query": "valve", "filter": {"path": {"$like": "x"}}}, "$like"),
+            ("search", {"query": "valve", "filter": {"paht": "x"}}, '(did you mean "path"?)'),
             ("get", {"id": "nothing"}, "no passage has the id 'nothing'"),
             ("get", {"id": "train.md", "around": -1}, "around is -1"),
         ):

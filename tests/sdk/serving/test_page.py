@@ -96,6 +96,7 @@ def test_what_is_missing_is_told(
     with pytest.raises(ArtifactNotFoundError, match="npm run build"):
         Site(Path(DEFAULT_BUNDLE), index, page=tmp_path / "nowhere")
     assert main(["serve", "--index", str(tmp_path / "none")]) == 2
+    assert capsys.readouterr().err.startswith("pocketquery: error: there is no index at")
     assert main(["serve", "--index", str(index), "--gateway", "ftp://x"]) == 2
     assert "--gateway is 'ftp://x'" in capsys.readouterr().err
 

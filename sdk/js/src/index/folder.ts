@@ -195,7 +195,7 @@ async function readInfoBytes(source: FileSource): Promise<Uint8Array> {
   return source.read(INFO, { limit: MOST_INFO + 1 }).catch((error: unknown) => {
     if (!(error instanceof ArtifactNotFoundError)) throw error;
     throw new ArtifactNotFoundError(
-      `there is no index at ${source.name}: ${INFO} is missing; build one with: pocketquery index`,
+      `there is no index at ${source.name}: ${INFO} is missing; build one with: pocketquery index FOLDER --output INDEX`,
       { cause: error },
     );
   });
