@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -201,8 +202,9 @@ def _advice(index: Index, query: str, options: argparse.Namespace) -> Iterator[s
     if asked["min_score"] is not None:
         best = index.search(query, **asked | {"min_score": None, "k": 1})
         if best:
+            score = math.floor(best[0].score * 100) / 100  # never rounded up to the limit
             yield (
-                f"the best score is {best[0].score:.2f}, below {asked['min_score']:g}; to see such "
+                f"the best score is {score:.2f}, below {asked['min_score']:g}; to see such "
                 "hits: --min-score -1"
             )
             return

@@ -20,7 +20,7 @@ _OPERATORS = {
     "^=": "$prefix",
     "~": "$contains",
 }
-_CONDITION = re.compile(r"\s*([^=!<>^~]+?)\s*(!=|>=|<=|\^=|[=<>~])\s*(.*)", re.DOTALL)
+_CONDITION = re.compile(r"\s*([^=!<>^~]+?)\s*(!=|>=|<=|\^=|==?|[<>~])\s*(.*)", re.DOTALL)
 
 
 def parse_condition(text: str) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def parse_condition(text: str) -> dict[str, Any]:
             "value: year>=2020"
         )
     field, sign, value = matched.groups()
-    operator = _OPERATORS[sign]
+    operator = _OPERATORS["=" if sign == "==" else sign]
     values = [value, *_as_json(value)]
     if operator in ("$in", "$nin"):
         return {field: {operator: values}}

@@ -131,6 +131,16 @@ def test_nothing_found_is_an_answer(
     assert shell("search", "--index", notes, *arguments, "--json").out == ""
 
 
+def test_the_best_score_is_shown_below_the_limit(notes: Path, shell: Shell) -> None:
+    for query in ("tomatoes", "wall", "brake", "water"):
+        hits = shell("search", "--index", notes, query, "--json", "-n", "1").out
+        limit = f"{json.loads(hits)['score'] + 1e-6:.6f}"
+        said = shell("search", "--index", notes, query, "--min-score", limit).out
+        shown = re.search(r"best score is ([\d.]+), below", said)
+        assert shown is not None
+        assert float(shown[1]) < float(limit)
+
+
 def test_conditions_that_people_type(notes: Path, shell: Shell) -> None:
     search = ["search", "--index", notes, "house wall water brake", "--min-score", "-1"]
     assert shell(*search, "--where", "path^=garden/", "--where", "title~TOOLS").out.startswith(
@@ -153,6 +163,7 @@ def test_conditions_that_people_type(notes: Path, shell: Shell) -> None:
     ("text", "condition"),
     [
         ("tags=garden", {"tags": {"$in": ["garden"]}}),
+        ("tags==garden", {"tags": {"$in": ["garden"]}}),
         ("year = 2024", {"year": {"$in": ["2024", 2024]}}),
         ("done!=true", {"done": {"$nin": ["true", True]}}),
         ("a.b=null", {"a.b": {"$in": ["null", None]}}),
