@@ -124,7 +124,9 @@ def check_query(
         raise InvalidInputError("vector goes with a text query; the query is a vector already")
     mode = mode or ("hybrid" if text else "dense")
     if mode not in get_args(Mode):
-        raise InvalidInputError(f"the mode is {mode!r}, expected one of {get_args(Mode)}")
+        raise InvalidInputError(
+            f"the mode is {mode!r}, expected one of {', '.join(get_args(Mode))}"
+        )
     count = check_count(k, "k")
     check("offset", offset, whole(0))
     check("min_score", min_score, optional(number()))

@@ -202,10 +202,13 @@ def _advice(index: Index, query: str, options: argparse.Namespace) -> Iterator[s
     if asked["min_score"] is not None:
         best = index.search(query, **asked | {"min_score": None, "k": 1})
         if best:
+            in_words = asked | {"min_score": None, "mode": "lexical", "k": 1}
+            has_words = options.mode == "hybrid" and index.search(query, **in_words)
+            by_words = ", or --mode lexical for those that have its words" if has_words else ""
             score = math.floor(best[0].score * 100) / 100  # never rounded up to the limit
             yield (
                 f"the best score is {score:.2f}, below {asked['min_score']:g}; to see such "
-                "hits: --min-score -1"
+                f"hits: --min-score -1{by_words}"
             )
             return
     if asked["filter"] and index.search(query, **asked | {"filter": None, "k": 1}):

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
 
+from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.index.documents import Document
 from pocketquery.sdk.plain_files import is_private
 from pocketquery.sdk.text_folders.formats import read_outline
@@ -95,8 +96,14 @@ def read_file(
         most: tokens of a passage with its title.
 
     Raises:
+        InvalidInputError: ``file`` is a path, say.
         UnreadError: the file cannot be read as text; its ``kind`` can be counted.
     """
+    if not isinstance(file, TextFile):
+        raise InvalidInputError(
+            f"file is {file!r}, expected one of sdk.list_files(folder).files; of a path there is "
+            "sdk.read_folder(path)"
+        )
     suffix = file.path.suffix.lower()
     try:
         outline = read_outline(_bytes(file.path), suffix)

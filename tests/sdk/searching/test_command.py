@@ -105,7 +105,8 @@ def test_no_document_speaks_to_the_terminal(notes: Path, shell: Shell) -> None:
 @pytest.mark.parametrize(
     ("arguments", "advice"),
     [
-        (["xyzzy quux"], ["the best score is -?0.[01]\\d, below 0.15; to see such hits: --min-s"]),
+        (["xyzzy quux"], ["the best score is -?0.[01]\\d, below 0.15; to see .*: --min-score -1$"]),
+        (["tomatoes", "--min-score", "5"], ["--min-score -1, or --mode lexical for those that"]),
         (
             ["tomatoes", "--where", "yaer=2023"],
             ['has the field "yaer" \\(did you mean "year"\\?\\); there are: '],

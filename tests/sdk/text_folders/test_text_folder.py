@@ -201,3 +201,10 @@ def test_any_bytes_are_read_or_skipped(
     folder = tmp_path_factory.mktemp("texts")
     write(folder, f"a{suffix}", data)
     list(sdk.read_folder(folder))
+
+
+def test_a_path_is_no_listed_file() -> None:
+    with pytest.raises(
+        InvalidInputError, match=r"expected one of sdk\.list_files\(folder\)\.files"
+    ):
+        sdk.read_file("notes/garden.md")  # type: ignore[arg-type]
