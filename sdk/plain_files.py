@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
@@ -19,6 +20,7 @@ from pocketquery.sdk.errors import ArtifactError, ArtifactNotFoundError, Corrupt
 from pocketquery.sdk.files import writes
 
 __all__ = [
+    "any_closed",
     "check_own_file",
     "close_to_others",
     "has_one_name",
@@ -104,6 +106,16 @@ def local_places(address: os.PathLike[str] | str) -> set[str]:
 def is_closed(path: Path) -> bool:
     """Whether there is something at ``path`` that is for its owner alone."""
     return os.name != "nt" and path.exists() and not path.stat().st_mode & 0o077
+
+
+def any_closed(files: Sequence[Path]) -> bool:
+    """Whether others cannot read all of ``files``, which are in few folders; see is_private."""
+    folders = {file.parent for file in files}
+    above = folders.union(*(folder.parents for folder in folders))
+    return os.name != "nt" and not (
+        all(_allows(one, stat.S_IXOTH) for one in above)
+        and all(_allows(one, stat.S_IROTH) for one in files)
+    )
 
 
 def close_to_others(folder: Path) -> None:

@@ -46,8 +46,10 @@ from pocketquery.sdk.indexing.building import (
 from pocketquery.sdk.indexing.document_encoder import DocumentEncoder
 from pocketquery.sdk.indexing.folder_reader import FolderReader, OnSkipped, count_changes
 from pocketquery.sdk.lazy import log
+from pocketquery.sdk.plain_files import close_to_others, is_closed
 from pocketquery.sdk.progress import Progress
 from pocketquery.sdk.text_folders.listing import SUFFIXES, TextFile
+from pocketquery.sdk.validation import check_text
 from pocketquery.sdk.words.stemming import check_language
 
 if TYPE_CHECKING:
@@ -133,7 +135,9 @@ def source_of(
 ) -> IndexSource:
     """What an index of ``folder`` remembers."""
     return IndexSource(
-        str(real_path(checked_path(folder, "the folder of texts"))),
+        check_text(
+            str(real_path(checked_path(folder, "the folder of texts"))), "the folder's name"
+        ),
         _as_tuple(include),
         _as_tuple(exclude),
         encoder.digest,
@@ -173,6 +177,7 @@ def build_folder(
     documents = chain.from_iterable(map(passages, files))
     if (first := next(documents, None)) is None:
         raise CorpusError(_no_text(source.folder))
+    first = replace(first, private=first.private or reader.private)
     with Encoding(encoder.encode, batch_size, encoder.threads) as encoding:
         report = build_index_of_rows(
             ((document, None) for document in chain([first], documents)),
@@ -253,6 +258,8 @@ def update_folder(
             ):
                 return encoding.begin(some, bar.update)()
 
+        if reader.private and not is_closed(place):
+            close_to_others(place)
         changes = Changes()
         if reader.states or gone:
             changes = change_index(

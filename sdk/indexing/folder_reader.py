@@ -14,6 +14,7 @@ from pocketquery.sdk.index.documents import Document
 from pocketquery.sdk.index.updates import FileState, IndexSource
 from pocketquery.sdk.indexing.building import FileChanges
 from pocketquery.sdk.indexing.document_encoder import DocumentEncoder
+from pocketquery.sdk.plain_files import any_closed
 from pocketquery.sdk.text_folders.listing import Skipped, TextFile, list_files
 from pocketquery.sdk.text_folders.outline import UnreadError
 from pocketquery.sdk.text_folders.text_folder import read_file
@@ -31,6 +32,7 @@ class FolderReader:
 
     Attributes:
         listing: what the folder has.
+        private: whether others cannot read all its files, so that their names are not for them.
         states: of the files that were read, or only touched, by name.
         unread: names of files that could not be read just now.
     """
@@ -39,6 +41,7 @@ class FolderReader:
         self._listed_ns = time.time_ns()
         exclude = (*source.exclude, *_own_place(Path(source.folder), path))
         self.listing = list_files(source.folder, include=source.include, exclude=exclude)
+        self.private = any_closed([file.path for file in self.listing.files])
         self.states: dict[str, FileState] = {}
         self.unread: set[str] = set()
         self._on_skipped = on_skipped or (lambda _: None)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from pocketquery.sdk.commands import add_public_key, chosen_public_key
+from pocketquery.sdk.commands import add_public_key, chosen_public_key, one_line
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.indexing.document_encoder import EncoderSource
 from pocketquery.sdk.text_folders.listing import Skipped, skipped_line
@@ -126,8 +126,10 @@ def print_skipped_files(skipped: Sequence[Skipped], verbose: bool) -> None:
     if not skipped:
         return
     for one in skipped if verbose else ():
-        print(f"not read: {one.name}: {one.why}", file=sys.stderr)
-    print(skipped_line(skipped) + "; --verbose names them" * (not verbose), file=sys.stderr)
+        print(one_line(f"not read: {one.name}: {one.why}"), file=sys.stderr)
+    print(
+        one_line(skipped_line(skipped)) + "; --verbose names them" * (not verbose), file=sys.stderr
+    )
 
 
 def print_skipped(skipped: Sequence[tuple[str, str]]) -> None:
@@ -148,6 +150,6 @@ def print_skipped(skipped: Sequence[tuple[str, str]]) -> None:
         )
     ]
     for line in lines[:_MOST_LINES]:
-        print(f"not read: {line}", file=sys.stderr)
+        print(one_line(f"not read: {line}"), file=sys.stderr)
     if len(lines) > _MOST_LINES:
         print(f"not read: files for {len(lines) - _MOST_LINES} more reasons", file=sys.stderr)

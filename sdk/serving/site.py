@@ -85,6 +85,7 @@ HEADERS = {
         "img-src 'self'; connect-src 'self'; worker-src 'self'; base-uri 'none'; "
         "form-action 'none'; frame-ancestors 'none'"
     ),
+    "Cross-Origin-Resource-Policy": "same-origin",  # else another page could run site.js
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }

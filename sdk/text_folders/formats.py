@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+
 from pocketquery.sdk.text_folders.decoding import decode
-from pocketquery.sdk.text_folders.outline import Outline
+from pocketquery.sdk.text_folders.outline import Outline, UnreadError, storable
 
 __all__ = ["read_outline"]
 
@@ -18,6 +20,19 @@ def read_outline(data: bytes, suffix: str) -> Outline:
     Raises:
         UnreadError: it cannot be read as text.
     """
+    try:
+        outline = _outline(data, suffix)
+        outline.title = storable(outline.title)
+        outline.fields = json.loads(storable(json.dumps(outline.fields, ensure_ascii=False)))
+    except UnreadError:
+        raise
+    except Exception as error:  # of a file from elsewhere, which must not keep the others out
+        kind = type(error).__name__
+        raise UnreadError("damaged", f"it cannot be read: {kind}: {error}"[:200]) from error
+    return outline
+
+
+def _outline(data: bytes, suffix: str) -> Outline:
     if suffix in (".pdf", ".docx", ".pptx", ".odt", ".epub", ".eml"):
         return _of_bytes(data, suffix)
     text = decode(data).replace("\r\n", "\n").replace("\r", "\n")

@@ -19,7 +19,7 @@ __all__ = ["front_matter"]
 _YAML = re.compile(r"\s*---[ \t]*\n(.*?\n)?(?:---|\.\.\.)[ \t]*(?:\n|$)", re.DOTALL)
 _TOML = re.compile(r"\s*\+\+\+[ \t]*\n(.*?\n)?\+\+\+[ \t]*(?:\n|$)", re.DOTALL)
 _PAIR = re.compile(
-    r" *(?P<key>\"[^\"]*\"|'[^']*'|[^\s#\-\"'\[{][^:#]*?|-[^\s:][^:#]*?)\s*:(?:\s+(?P<value>.*))?$"
+    r" *(?P<key>\"[^\"]*\"|'[^']*'|[^\s#\-\"'\[{][^:#]*+|-[^\s:][^:#]*+)\s*:(?:\s+(?P<value>.*))?$"
 )
 _ITEM = re.compile(r" *-(?:\s+(?P<value>.*))?$")
 _BLOCK = re.compile(r"[|>][+-]?\d?[+-]?\s*(?:#.*)?$")
@@ -44,7 +44,7 @@ def front_matter(text: str) -> tuple[dict[str, Any], int]:
 def _toml(text: str) -> dict[str, Any] | None:
     try:
         return {name: _plain(value) for name, value in tomllib.loads(text).items()}
-    except (tomllib.TOMLDecodeError, RecursionError):
+    except (ValueError, RecursionError):
         return None
 
 
@@ -55,7 +55,7 @@ def _plain(value: Any) -> Any:
         return [_plain(one) for one in value]
     if isinstance(value, (datetime.date, datetime.time)):
         return value.isoformat()
-    if isinstance(value, float) and not abs(value) < float("inf"):
+    if isinstance(value, (int, float)) and not abs(value) < 1e300:
         return str(value)
     return value
 

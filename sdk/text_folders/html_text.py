@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
 
 from pocketquery.sdk.text_folders.outline import Line, Outline
@@ -25,6 +26,9 @@ _SKIPPED_CLASSES = frozenset(  # and ids
 _SKIPPED_ROLES = frozenset("navigation search banner contentinfo complementary dialog".split())
 _PERMALINKS = frozenset("headerlink anchor anchor-link anchorjs-link header-anchor".split())
 _VOID = frozenset("area base br col embed hr img input link meta source track wbr".split())
+_MOST_OPEN = 1_000  # elements, among which the one is looked for that ends
+_LONGEST_REST = 10_000  # characters of a tag that does not end, each "<" in which is tried anew
+_UNENDED = re.compile(r"<[a-zA-Z!/?]")
 
 
 class _Text(HTMLParser):
@@ -32,11 +36,11 @@ class _Text(HTMLParser):
 
     def __init__(self, outline: Outline, has_lines: bool) -> None:
         super().__init__(convert_charrefs=True)
-        self.title = ""
         self.outline = outline
         self._has_lines = has_lines
         self._words: list[str] = []
         self._line = 0
+        self.title = list[str]()
         self._skipped = list[str]()  # elements that are open, the first of which is not read
         self._anchor = ""
         self._in_title = self._in_pre = self._in_main = False
@@ -69,8 +73,9 @@ class _Text(HTMLParser):
 
     def handle_endtag(self, tag: str) -> None:
         if self._skipped:
-            if tag in self._skipped:  # with those in it that were not closed
-                del self._skipped[len(self._skipped) - 1 - self._skipped[::-1].index(tag) :]
+            if tag in self._skipped[-_MOST_OPEN:]:  # with those in it that were not closed
+                while self._skipped.pop() != tag:
+                    pass
         elif tag == "title":
             self._in_title = False
         elif tag in _MAIN:
@@ -87,7 +92,7 @@ class _Text(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         if self._in_title:
-            self.title = " ".join((self.title + data).split())
+            self.title.append(data)
         elif not self._skipped:
             if not self._words:
                 self._line = self._number()
@@ -145,11 +150,14 @@ def read_html(text: str, outline: Outline | None = None, *, has_lines: bool = Tr
     """
     parser = _Text(outline or Outline(), has_lines)
     parser.feed(text)
+    if len(parser.rawdata) > _LONGEST_REST and _UNENDED.match(parser.rawdata):
+        parser.feed("-->")
     parser.close()
     parser.end()
     outline = parser.outline
     outline.end()
     top = outline.title_section()
     # A site's name is behind the page's own in <title>, and not in <h1>.
-    outline.title = top.heading if top and top.heading in parser.title else parser.title
+    title = " ".join("".join(parser.title).split())
+    outline.title = top.heading if top and top.heading in title else title
     return outline

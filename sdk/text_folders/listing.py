@@ -6,6 +6,7 @@ seconds, and a later listing tells which files changed.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import stat
@@ -13,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pathspec import GitIgnoreSpec
 
@@ -34,6 +35,7 @@ _FOLDERS = frozenset(
     "node_modules __pycache__ __MACOSX venv site-packages bower_components".split()
 )
 _PLURAL = re.compile(r"(?:(?<=image)|(?<=link)|(?<=file))s\b")
+_STAR = "[^/]*"  # as pathspec writes it
 _EXTRA = '"pocketquery[files]"'
 _MOST_KINDS = 8  # that are counted in a line
 _HIDDEN = frozenset(("Thumbs.db", "desktop.ini", "Icon\r"))
@@ -251,7 +253,7 @@ def _patterns(patterns: Iterable[str], option: str) -> GitIgnoreSpec | None:
     lines = [patterns] if isinstance(patterns, str) else list(patterns)
     try:
         return GitIgnoreSpec.from_lines(lines) if lines else None
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, re.error) as error:
         raise InvalidInputError(
             f"{option} is {lines}, which cannot be read ({error}); expected patterns as in a "
             ".gitignore, *.md or drafts/"
@@ -289,6 +291,19 @@ def _outer_ignores(root: Path) -> list[_Ignore]:
 def _read_ignores(place: str, prefix: str, depth: int) -> Iterator[_Ignore]:
     try:
         lines = Path(place, ".gitignore").read_text("utf-8", errors="replace").splitlines()
-        yield _Ignore(GitIgnoreSpec.from_lines(lines), prefix, depth)
-    except (OSError, ValueError):  # git passes over a pattern that it cannot read
+    except OSError:
         return
+    patterns = list[Any]()
+    for line in lines:
+        with contextlib.suppress(ValueError, re.error):  # git passes over it, too
+            patterns += map(_without_backtracking, GitIgnoreSpec.from_lines([line]).patterns)
+    yield _Ignore(GitIgnoreSpec(patterns), prefix, depth)
+
+
+def _without_backtracking(pattern: Any) -> Any:
+    """Of several ``*`` in a name each takes as little as it can; the last alone has a choice."""
+    first, *parts = pattern.regex.pattern.split(_STAR) if pattern.regex else [""]
+    if len(parts) > 1 and not any(".+" in part or ".*" in part for part in parts[:-1]):
+        shortest = "".join(f"(?>{_STAR}?{part})" for part in parts[:-1])
+        pattern.regex = re.compile(f"{first}{shortest}{_STAR}{parts[-1]}")
+    return pattern

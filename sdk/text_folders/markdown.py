@@ -16,20 +16,23 @@ from pocketquery.sdk.text_folders.outline import Line, Outline, github_anchor, i
 
 __all__ = ["read_markdown"]
 
-_HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$")
+_CLOSED = r"[ \t]++(?!#*+[ \t]*+$)"  # blanks before more of a heading than the signs that close it
+_HEADING = re.compile(
+    rf" {{0,3}}(#{{1,6}})(?:{_CLOSED}((?:[^ \t]++|{_CLOSED})*+))?(?:[ \t]++#++)?[ \t]*+$"
+)
 _UNDERLINE = re.compile(r" {0,3}(=+|-+)[ \t]*$")
 _RULE = re.compile(r" {0,3}([-*_])[ \t]*(?:\1[ \t]*){2,}$")
 _FENCE = re.compile(r"\s*(?:>\s*)*(`{3,}(?=[^`]*$)|~{3,})")  # code between two of them
 _COMMENT = re.compile(r" {0,3}(<!--(?!.*-->)|%%(?!.*%%))")  # that ends on a later line
 _IMAGE = r"!\[[^\]]*\]\([^)]*\)"
 _SILENT_LINE = re.compile(
-    r"\s*(?:"
+    r"\s*+(?:"
     r"\[[^\]^]+\]:\s*\S+(?:\s+[\"'(].*)?"  # where a reference leads
     r"|:{3,}\s*\w*\s*(?:\{.*\})?"  # the end of a container
     r"|\[\[?_?TOC_?\]?\]"
     rf"|(?:{_IMAGE}\s*|\[{_IMAGE}\]\([^)]*\)\s*){{2,}}|\[{_IMAGE}\]\([^)]*\)"  # badges
     r"|(?:\{\{[^{}]*\}\}\s*|\{%[^{}]*%\}\s*)+"  # templates
-    r"|\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)+\|?"  # the rule of a table
+    r"|\|?\s*+:?-+:?\s*+(?:\|\s*+:?-+:?\s*+)+\|?"  # the rule of a table
     r"|\{:.*\}"  # classes of the paragraph above
     r")\s*$"
 )
@@ -41,7 +44,7 @@ _QUOTE = re.compile(r"^\s{0,3}(?:>\s?)+(?:\[!\w[\w-]*\][-+]?)?")
 _CONTAINER = re.compile(r"^\s*:{3,}\s*\w[\w-]*\s*")
 _CODE_SPAN = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)")
 _FORMULA = re.compile(r"\$\$.+?\$\$|\$(?=\S)[^$\n]{1,300}(?<=\S)\$(?!\d)", re.DOTALL)
-_ANCHOR = re.compile(r"\s*\{#([^\s}]+)[^}]*\}")
+_ANCHOR = re.compile(r"(?<!\s)\s*+\{#([^\s{}]+)[^{}]*\}")
 
 _TAG = re.compile(
     r"</?(?:a|abbr|article|aside|audio|b|blockquote|br|button|caption|center|cite|code|col|dd|del|"
@@ -84,7 +87,10 @@ _INLINE: tuple[
 ] = (  # from the outermost to the innermost
     (re.compile(r"<!--.*?-->|%%.*?%%", re.DOTALL), ""),
     (re.compile(r"\{%.*?%\}|\{\{[<%].*?[>%]\}\}|\{\{[^{}'\"]*[.|(][^{}'\"]*\}\}"), ""),
-    (re.compile(r"\{\{\w+\(\s*(['\"])(.*?)\1(?:\s*,\s*(['\"])(.+?)\3)?[^{}]*\}\}"), _macro),
+    (
+        re.compile(r"\{\{\w+\(\s*(?>(['\"])(.*?)\1)(?:\s*+,\s*+(?>(['\"])(.+?)\3))?+[^{}]*+\}\}"),
+        _macro,
+    ),
     (re.compile(r"(?<=\S)\{\{\w+\}\}"), ""),
     (re.compile(r"\s?!\[\[([^\]|]*)(?:\|[^\]]*)?\]\]"), _embedded),
     (re.compile(r"\[\[([^\]|]*)(?:\\?\|([^\]]*))?\]\]"), _wiki),
@@ -230,6 +236,8 @@ def _code(span: re.Match[str]) -> str:
 
 def plain_inline(text: str, *, is_mdx: bool = False) -> str:
     """Text of a paragraph without Markdown's signs; code between backticks to the letter."""
+    if len(text) > _LONGEST_MARKUP:
+        return text
     spans = list[str]()
 
     def keep(letters: str) -> str:

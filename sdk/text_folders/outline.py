@@ -26,10 +26,12 @@ __all__ = [
     "has_text",
     "items",
     "relined",
+    "storable",
     "sphinx_anchor",
 ]
 
 _LONGEST_HEADING = 400  # characters; what is longer is text
+_MOST_LEVELS = 20  # a section's id has the words of all around it
 _LONGEST_SLUG = 60  # characters
 
 
@@ -128,6 +130,7 @@ class Outline:
 
     def head(self, level: int, heading: str, line: int = 0, anchor: str = "") -> None:
         """A heading; it ends the sections of its own level and of those below."""
+        level, heading = min(level, _MOST_LEVELS), storable(heading)
         self.end(level)
         if not has_text(heading) or len(heading) > _LONGEST_HEADING:
             self.add([Line(heading, line)])
@@ -154,7 +157,7 @@ class Outline:
         texts = [line.text.rstrip() for line in lines]
         begins = accumulate((len(text) + len(glue) for text in texts[:-1]), initial=0)
         starts = [(start, line.number) for start, line in zip(begins, lines, strict=True)]
-        text = glue.join(texts)
+        text = storable(glue.join(texts))
         if has_text(text):
             self.paragraphs.append(Paragraph(self._open, text, starts, self.page))
             self._is_empty = False
@@ -210,6 +213,11 @@ def relined(text: str, lines: Sequence[Line]) -> list[Line]:
     if len(texts) != len(lines):
         return [Line(" ".join(texts), lines[0].number)]
     return [Line(one, line.number) for one, line in zip(texts, lines, strict=True)]
+
+
+def storable(text: str) -> str:
+    """``text`` with a question mark for each half of a character, which no index has."""
+    return text.encode(errors="replace").decode()
 
 
 def has_text(text: str) -> bool:

@@ -11,7 +11,8 @@ import json
 import re
 from collections.abc import Iterator
 from email.message import EmailMessage, MIMEPart
-from typing import Any
+from itertools import chain, repeat
+from typing import Any, cast
 
 from pocketquery.sdk.text_folders.decoding import decode
 from pocketquery.sdk.text_folders.html_text import read_html
@@ -22,6 +23,7 @@ from pocketquery.sdk.text_folders.restructured import read_plain_text
 __all__ = ["read_mail", "read_notebook", "read_table"]
 
 _MOST_OUTPUT = 2_000  # characters that a cell of a notebook printed
+_LONGEST_HEADER = 2_000  # characters; a parser of addresses takes long
 _DELIMITERS = ",;\t|"
 
 
@@ -65,9 +67,15 @@ def _printed(cell: dict[str, Any]) -> Iterator[str]:
             yield re.sub(r"\x1b\[[0-9;]*m", "", text) + "\n"
 
 
+class _Policy(email.policy.EmailPolicy):
+    def header_source_parse(self, sourcelines: list[str]) -> tuple[str, str]:
+        name, value = super().header_source_parse(sourcelines)
+        return name, value[:_LONGEST_HEADER]
+
+
 def read_mail(data: bytes) -> Outline:
     """The text of a mail, with its subject as the title."""
-    message = email.message_from_bytes(data, policy=email.policy.default)
+    message = cast(EmailMessage, email.message_from_bytes(data, policy=_Policy()))
     outline = Outline()
     try:
         outline.title = _header(message, "subject")
@@ -128,5 +136,5 @@ def read_table(text: str) -> Outline:
 
 def _row(names: list[str], row: list[str]) -> str:
     cells = [" ".join(cell.split()) for cell in row]
-    named = zip(names + [""] * (len(cells) - len(names)), cells, strict=False)
+    named = zip(chain(names, repeat("")), cells, strict=False)
     return "; ".join(f"{name}: {cell}" if name else cell for name, cell in named if cell)

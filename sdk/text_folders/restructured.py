@@ -10,7 +10,9 @@ from pocketquery.sdk.text_folders.outline import Line, Outline, items, relined, 
 __all__ = ["read_plain_text", "read_restructured"]
 
 _RULE = re.compile(r"([!-/:-@\[-`{-~])\1{2,}\s*$")  # a line that underlines a heading
-_MARKED = re.compile(r"(#{1,6})\s+(.*?)[\s#]*$")  # a heading of plain text
+_MARKED = re.compile(
+    r"(#{1,6})\s++((?:[^\s#]++|[\s#]++(?!$))*+)[\s#]*+$"
+)  # a heading of plain text
 _FENCE = re.compile(r"\s*(`{3,}(?=[^`]*$)|~{3,})")  # code between two of them
 _LIST_ITEM = re.compile(r"\s*(?:[-*+•]|\(?\d{1,9}[.)]|#\.|\|)\s+")
 _DIRECTIVE = re.compile(r"(\s*)\.\. ([\w:.+-]+)::(?:\s+(\S.*))?$")
@@ -40,7 +42,7 @@ _INLINE: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\\([\\*`_|])"), r"\1"),
 )
 _LITERAL = re.compile(r"``(.+?)``")
-_LONGEST_MARKUP = 20_000  # characters of a paragraph
+_LONGEST_MARKUP = 8_000  # characters of a paragraph
 
 
 def read_plain_text(text: str) -> Outline:

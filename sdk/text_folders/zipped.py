@@ -17,6 +17,7 @@ from pocketquery.sdk.text_folders.outline import Line, Outline, UnreadError
 __all__ = ["read_docx", "read_epub", "read_odt", "read_pptx"]
 
 _MOST_BYTES = 256 << 20  # of all parts, unpacked
+_MOST_ELEMENTS = 5_000_000  # of all parts; each takes some 100 bytes of memory
 _MOST_RATIO = 200  # of a part's size to its size in the archive, where it is large
 _WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _RELATION = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
@@ -35,6 +36,7 @@ class _Archive:
             infos = self._zip.infolist()
         except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
             raise UnreadError("damaged", f"no whole archive: {error}") from error
+        self._left, self._elements = _MOST_BYTES, 0
         self.names = {info.filename for info in infos}
         size = sum(info.file_size for info in infos)
         packed = sum(info.compress_size for info in infos)
@@ -49,9 +51,13 @@ class _Archive:
 
     def read(self, name: str) -> bytes:
         try:
-            return self._zip.read(name)
+            data = self._zip.read(name)
         except Exception as error:  # zlib's, zipfile's, of methods that are not installed
             raise UnreadError("damaged", f"{name} in it cannot be unpacked: {error}") from error
+        self._left -= len(data)
+        if self._left < 0:  # a book can name one chapter many times
+            raise UnreadError("too large", f"more than {_MOST_BYTES / 1e6:.0f} MB of parts")
+        return data
 
     def events(self, name: str) -> Iterator[tuple[str, ElementTree.Element]]:
         """The starts and ends of the elements of a part; none where there is no such part."""
@@ -59,7 +65,11 @@ class _Archive:
             return
         source = io.BytesIO(self.read(name))
         try:
-            yield from ElementTree.iterparse(source, ("start", "end"))
+            for event, element in ElementTree.iterparse(source, ("start", "end")):
+                self._elements += 1
+                if self._elements > 2 * _MOST_ELEMENTS:
+                    raise UnreadError("too large", f"more than {_MOST_ELEMENTS:,} elements")
+                yield event, element
         except (ElementTree.ParseError, ValueError) as error:
             raise UnreadError("damaged", f"{name} in it is no XML: {error}") from error
 

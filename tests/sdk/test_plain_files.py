@@ -1,12 +1,19 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from pocketquery.sdk.errors import ArtifactError, ArtifactNotFoundError, CorruptArtifactError
-from pocketquery.sdk.plain_files import check_own_file, has_one_name, open_own_file, plain_size
+from pocketquery.sdk.plain_files import (
+    any_closed,
+    check_own_file,
+    has_one_name,
+    open_own_file,
+    plain_size,
+)
 
 
 @pytest.fixture
@@ -55,3 +62,19 @@ def test_links_to_nothing_and_in_circles_are_missing(tmp_path: Path) -> None:
         for use in (plain_size, check_own_file, open_own_file):
             with pytest.raises(ArtifactNotFoundError, match=name):
                 use(tmp_path / name)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no such permissions")
+def test_a_file_is_closed_by_itself_or_by_a_folder() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(os.path.realpath(name))
+        folder.chmod(0o755)
+        file = folder / "a.txt"
+        file.touch(0o644)
+        file.chmod(0o644)
+        assert not any_closed([file])
+        file.chmod(0o640)
+        assert any_closed([file])
+        file.chmod(0o644)
+        folder.chmod(0o750)
+        assert any_closed([file])

@@ -236,6 +236,22 @@ def test_a_file_that_lost_its_text_leaves_the_index(notes: Notes) -> None:
     assert notes.update()[0].changes == FileChanges(added=1)
 
 
+def test_an_index_is_closed_where_a_file_is_even_one_without_text(
+    notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pocketquery.sdk.text_folders.text_folder.is_private", lambda _: False)
+    monkeypatch.setattr(
+        f"{READER}.any_closed", lambda files: any(file.name == "closed.txt" for file in files)
+    )
+    notes.build()
+    assert notes.index.stat().st_mode & 0o077
+    notes.write("closed.txt", "")
+    notes.update()
+    notes.build(notes.index.with_name("new"))
+    for place in (notes.index, notes.index.with_name("new")):
+        assert not any(one.stat().st_mode & 0o077 for one in (place, *place.iterdir()))
+
+
 def test_documents_of_ones_own_stay(notes: Notes) -> None:
     notes.build()
     with open_index(notes.index, encoder=None, writable=True) as index:

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from pocketquery.sdk.indexing.options import print_skipped
+from pocketquery.sdk.indexing.options import print_skipped, print_skipped_files
+from pocketquery.sdk.text_folders.listing import Skipped
 
 
 def test_many_files_of_one_reason_hide_no_other(capsys: pytest.CaptureFixture[str]) -> None:
@@ -25,3 +26,9 @@ def test_of_very_many_reasons_some_are_shown(capsys: pytest.CaptureFixture[str])
         "not read: 99.txt: not UTF-8 at byte 99",
         "not read: files for 7 more reasons",
     ]
+
+
+def test_names_of_files_command_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    print_skipped([("a\x1b]0;x\x07.py", "a .py file")])
+    print_skipped_files([Skipped("b.\x1b[2J", ".\x1b[2J", "a .\x1b[2J file")], verbose=True)
+    assert "\x1b" not in capsys.readouterr().err

@@ -67,6 +67,7 @@ def test_a_file_that_the_index_names_opens_as_plain_text(port: int) -> None:
         assert (response.status, data) == (200, shown)
         assert response.headers["Content-Type"] == "text/plain; charset=utf-8"
         assert response.headers["X-Content-Type-Options"] == "nosniff"
+        assert response.headers["Cross-Origin-Resource-Policy"] == "same-origin"
         policy = response.headers["Content-Security-Policy"]
         assert policy == "default-src 'none'; frame-ancestors 'none'; sandbox"
 
