@@ -58,6 +58,8 @@ COMMON = {
     "irish": "an na agus ar a go i is le bhí sé tá do ag níos",
     "esperanto": "la de kaj en estas al por ke ne kun li estis sed oni ĝi",
 }
+# English has these words, too; a note of one line may have no other common word.
+_ALSO_ENGLISH = "a an at do go have he i my no on she so we you"
 _STEMMERS_OF = {
     **dict.fromkeys(("urdu", "hebrew", "ukrainian", "bulgarian", "latvian", "vietnamese"), NONE),
     "marathi": "hindi",
@@ -89,7 +91,8 @@ def detect_language(texts: Iterable[str]) -> str:
         language: sum(counts[word] for word in normalize(words).casefold().split())
         for language, words in COMMON.items()
     }
-    best = max(scores, key=lambda language: scores[language])
+    scores["english"] += sum(counts[word] for word in _ALSO_ENGLISH.split())
+    best = max(scores, key=lambda language: (scores[language], language == "english"))
     if scores[best] < _LEAST_SHARE * total or not total:
         return "english"
     return _STEMMERS_OF.get(best, best)

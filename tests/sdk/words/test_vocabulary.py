@@ -109,6 +109,11 @@ def edits_of(one: str, other: str) -> int:
     [
         ("Der Hund und die Katze sind nicht im Haus", "german"),
         ("The dog and the cat are not in the house", "english"),
+        ("Buy a lamp. Fix a tap. Call a plumber.", "english"),
+        ("I fixed my bike. I ate soup.", "english"),
+        ("No sugar. Ask Anna on Monday.", "english"),
+        ("Nem tudom a választ, de a könyv itt van.", "hungarian"),
+        ("Kot jest na dachu i nie chce zejść, a pies śpi.", "polish"),
         ("собака и кошка не в доме", "russian"),
         ("собака і кіт не в домі та за ним", "none"),
         ("الكلب في البيت من أجل القط", "arabic"),
