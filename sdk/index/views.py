@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import abc
-import json
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
-from pocketquery.sdk.index.documents import Document, find_document
+from pocketquery.sdk.index.documents import Document, find_document, stored_document
 from pocketquery.sdk.index.search import query_weights
 from pocketquery.sdk.index.segments import Snapshot
 from pocketquery.sdk.index.stored_vectors import StoredVectors
@@ -99,9 +98,10 @@ class IndexViews(abc.ABC):
             asked = replace(asked, terms=query_weights(connection, snapshot, asked))
         return snippet(hit, asked, length=length, language=snapshot.analyzer.language)
 
-    def _metadata(self, filter: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+    def _metadata(self, filter: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
         condition = Condition("1") if filter is None else compile_filter(filter)
         with self.reading() as (connection, _):
             add_functions(connection)
-            sql = f"SELECT metadata FROM documents WHERE {condition.sql}"
-            return [json.loads(text) for (text,) in connection.execute(sql, condition.parameters)]
+            sql = f"SELECT id, metadata FROM documents WHERE {condition.sql}"
+            rows = connection.execute(sql, condition.parameters)
+            return [stored_document(one, "", text).metadata for one, text in rows]
