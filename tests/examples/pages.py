@@ -109,13 +109,14 @@ def run(block: Block, folder: Path, more: Mapping[str, str] | None = None) -> st
     """
     path = [str(folder / "installed"), str(ADAPTERS), str(ROOT), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HOME": str(folder)}
-    environment |= {"PYTHONPATH": os.pathsep.join(path), **(more or {})}
+    programs = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    environment |= {"PATH": programs, "PYTHONPATH": os.pathsep.join(path), **(more or {})}
     for name in (*_CHOICES, "XDG_DATA_HOME"):
         environment.pop(name, None)
     command = [sys.executable, "-c", block.code]
     if block.language == "sh":
-        programs = _PROGRAMS.replace("PYTHON", shlex.quote(sys.executable))
-        command = ["bash", "-e", "-c", programs + block.code]
+        shell = _PROGRAMS.replace("PYTHON", shlex.quote(sys.executable))
+        command = ["bash", "-e", "-c", shell + block.code]
     result = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment)
     refused = result.returncode == 1 and result.stdout.endswith(_REFUSED)
     assert result.returncode == 0 or refused, result.stdout[-2000:] + result.stderr[-4000:]

@@ -159,9 +159,10 @@ def test_what_the_browser_has_is_sent_again_with_another_policy(tmp_path: Path) 
 
 
 def test_the_server_says_what_is_missing(tmp_path: Path) -> None:
-    command: list[str | Path] = [sys.executable, SERVE, "--bundle", tmp_path, "--index", tmp_path]
+    index = make_index(tmp_path / "index", sdk.load(REFERENCE).space_id, 400)
+    command: list[str | Path] = [sys.executable, SERVE, "--bundle", tmp_path, "--index", index]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert ended.returncode == 1
+    assert ended.returncode == 2
     assert "manifest.json is not there; pocketquery export writes a bundle" in ended.stderr
 
 

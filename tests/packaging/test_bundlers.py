@@ -30,7 +30,8 @@ from tests.packaging.wheels import ROOT
 
 PACKAGE = ROOT / "sdk" / "js"
 APPS = PACKAGE / "test" / "bundlers"
-PLACE = ROOT / "build" / "bundlers"
+# One a process: a module's tests may be shared between two.
+PLACE = ROOT / "build" / f"bundlers-{os.environ.get('PYTEST_XDIST_WORKER', 'main')}"
 BIN = PLACE / "node_modules" / ".bin"
 CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
 QUERY = "how do I get a refund"
