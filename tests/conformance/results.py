@@ -55,7 +55,7 @@ def main() -> None:
     records = [_record(draw) for _ in range(150)]
     with tempfile.TemporaryDirectory() as folder, records_index(records, Path(folder)) as index:
         filters = [[one, matching(index, one)] for one in (_filter(draw) for _ in range(600))]
-        asked = [{"field": draw.choice(_FIELDS)} for _ in range(20)]
+        asked: list[dict[str, Any]] = [{"field": draw.choice(_FIELDS)} for _ in range(20)]
         asked += [{"field": "tags", "query": "text"}, {"field": "a.b", "filter": filters[0][0]}]
         facets = [one | {"counts": index.facets(**one)} for one in asked]
         groups = [_grouped(index, draw) for _ in range(20)]
