@@ -20,6 +20,7 @@ from pocketquery.client.bootstrap import Interval, bootstrap_difference
 from pocketquery.client.views.typing_noise import mistype
 from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.index.index import Index
+from pocketquery.sdk.words.query import without_operators
 
 __all__ = [
     "LARGEST_DRIFT",
@@ -118,7 +119,9 @@ def known_item_scores(
             document,
             [
                 _gain([h.id for h in index.search(t, _DEPTH, mode=mode, vector=v)], query.source)
-                for query, t, v in zip(queries, texts[kind], vectors[kind], strict=True)
+                for query, t, v in zip(
+                    queries, map(without_operators, texts[kind]), vectors[kind], strict=True
+                )
             ],
         )
         / count

@@ -26,6 +26,7 @@ from pocketquery.client.training.step import StepBatch
 from pocketquery.sdk.arrays import Floats, Rows
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.index.index import Index
+from pocketquery.sdk.words.query import without_operators
 
 __all__ = ["HybridBatches", "HybridRankings", "hybrid_rankings"]
 
@@ -69,7 +70,7 @@ def hybrid_rankings(
         InvalidInputError: the index finds nothing for a query, so it is empty.
     """
     results = [
-        index.search(text, candidates, mode="hybrid", vector=vector)
+        index.search(without_operators(text), candidates, mode="hybrid", vector=vector)
         for text, vector in zip(queries, vectors, strict=True)
     ]
     if not all(results):

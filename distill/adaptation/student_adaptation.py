@@ -244,12 +244,14 @@ def _targets(
         config.sharpness,
         temperature=config.training.temperature if config.ranked_by == "both" else None,
     )
-    # Every text finds as many documents, all where there are fewer than were asked for.
+    # As many for every text: in a small index one may find a document that words alone can find.
+    count = min(map(len, rankings.ranked))
     documents = rankings.documents.vectors(np.arange(len(rankings.documents)))
-    ranked = np.array(rankings.ranked, np.int64)
+    ranked = np.array([rows[:count] for rows in rankings.ranked], np.int64)
     if config.ranked_by == "teacher":
         return Targets(vectors, documents, ranked)
-    return Targets(vectors, documents, ranked, np.array(rankings.shares, np.float32))
+    shares = np.array([share[:count] / share[:count].sum() for share in rankings.shares])
+    return Targets(vectors, documents, ranked, shares.astype(np.float32))
 
 
 def _plain(config: StudentAdaptationConfig) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from pocketquery.sdk.words.characters import HYPHENS
 from pocketquery.sdk.words.tokens import has_word
 
-__all__ = ["Parsed", "Query", "parse"]
+__all__ = ["Parsed", "Query", "parse", "without_operators"]
 
 _MOST_WORDS = 7  # beside phrases, of a query with operators
 _QUOTES = ('"\u201c\u201d\u201e\u201f\u301d\u301e\u301f\uff02', "\u00ab\u00bb", "\u2039\u203a")
@@ -91,13 +91,23 @@ def _within(phrase: Sequence[str], words: Sequence[str]) -> bool:
     )
 
 
+def without_operators(text: str) -> str:
+    """``text`` as words alone, for what nobody typed as a query: ``a "b" -c`` is ``a b c``."""
+    while (plain := _PART.sub(_body, text)) != text:
+        text = plain  # a sign within quotation marks is behind a blank now
+    return text
+
+
+def _body(match: re.Match[str]) -> str:
+    return next(filter(None, match.group(*range(2, 2 + len(_QUOTES)))), "") or match["word"]
+
+
 def parse(text: str) -> Parsed:
     """The parts of a query."""
     parsed = Parsed("", [], [], [], [])
     pieces, done, words = [], 0, 0
     for match in _PART.finditer(text):
-        phrase = next(filter(None, match.group(*range(2, 2 + len(_QUOTES)))), "")
-        body = phrase or match["word"] or ""
+        body, phrase = _body(match), not match["word"]
         if not has_word(body):
             continue
         excludes = (match["sign"] or match["operator"] or "+") not in "+\uff0b"

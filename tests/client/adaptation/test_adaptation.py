@@ -110,6 +110,15 @@ def test_half_of_what_is_taught_may_be_meaning(bundle: Bundle, index: Index) -> 
         np.testing.assert_allclose(both.shares[row], expected, atol=1e-6)
 
 
+def test_what_reads_like_an_operator_in_a_text_leaves_no_document_out(
+    bundle: Bundle, index: Index
+) -> None:
+    asked = ['"no such phrase" -sugar', "-sugar"]
+    vectors = Encoder.of_bundle(bundle).encode_query(asked)
+    rankings = hybrid_rankings(index, asked, vectors, 10, 0.1)
+    assert [len(rows) for rows in rankings.ranked] == [10, 10]
+
+
 def test_more_stretches_of_a_document_teach_more(index: Index) -> None:
     options = {"most": 10_000, "most_kept_aside": 10_000, "least": 1, "seed": 0}
     few, many = (split_pseudo_queries(index, stretches=n, **options) for n in (2, 5))

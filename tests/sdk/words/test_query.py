@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pocketquery.sdk.words import Analyzer, Query
-from pocketquery.sdk.words.query import parse
+from pocketquery.sdk.words.query import parse, without_operators
 
 ENGLISH = Analyzer("english")
 PLAIN: tuple[list[str], ...] = ([], [], [], [])
@@ -116,3 +116,10 @@ def test_weights_of_a_compound_and_its_words() -> None:
 def test_the_word_that_is_being_typed(text: str, prefix: str) -> None:
     assert ENGLISH.query(text, prefix=True).prefix == prefix
     assert ENGLISH.query(text).prefix == ""
+
+
+@given(st.lists(st.sampled_from(list("ab \"'+-“”«\n.5é🎉")), max_size=30).map("".join))
+def test_without_operators_a_text_demands_nothing(text: str) -> None:
+    plain = without_operators(text)
+    assert parse(plain)[1:] == PLAIN
+    assert [c for c in plain if c.isalnum()] == [c for c in text if c.isalnum()]
