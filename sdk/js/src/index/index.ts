@@ -19,6 +19,7 @@ import type { Key } from "../bundle/signature.js";
 import { checkOptions, checkText, type Names } from "../texts.js";
 import { Analyzer } from "../words/analyzer.js";
 import { type LoadProgram, loadProgram } from "../words/languages.js";
+import { withoutOperators } from "../words/query.js";
 import { type Added, analyzed } from "./added.js";
 import type { ChangeStore } from "./changes/change_store.js";
 import { Journal } from "./changes/journal.js";
@@ -319,7 +320,8 @@ export class Index {
         return Array.from(contents.nearest(vector, k, alive), (row) => places.get(row)!);
       },
       ranked: async (text, vector, k) => {
-        const request = await checkQuery(text, { mode: "hybrid", vector, k }, dimension, undefined, contents.analyzer);
+        const words = withoutOperators(text);
+        const request = await checkQuery(words, { mode: "hybrid", vector, k }, dimension, undefined, contents.analyzer);
         const { rows, scores } = await contents.rank(request, alive);
         return { rows: Array.from(rows, (row) => places.get(row)!), scores: Array.from(scores) };
       },

@@ -65,6 +65,20 @@ interface Part {
   readonly stop: number;
 }
 
+/** `text` as words alone, for what nobody typed as a query: `a "b" -c` is `a b c`. */
+export function withoutOperators(text: string): string {
+  let [plain, done] = ["", 0];
+  for (let at = 0; at < text.length; ) {
+    const part = at === 0 || isBlank(text[at - 1]!) ? partAt(text, at) : undefined;
+    if (part) {
+      plain += text.slice(done, at) + part.body;
+      done = part.stop;
+    }
+    at = part?.stop ?? at + 1;
+  }
+  return done === 0 ? text : withoutOperators(plain + text.slice(done)); // signs within quotation marks
+}
+
 /** The parts of a query. */
 export function parse(text: string): Parsed {
   const made = { required: [], excluded: [], phrases: [], excludedPhrases: [] } as Record<string, string[]>;

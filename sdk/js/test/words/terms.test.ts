@@ -8,6 +8,7 @@ import { runInNewContext } from "node:vm";
 import { gunzipSync } from "node:zlib";
 import { Analyzer } from "../../dist/words/analyzer.js";
 import { loadProgram } from "../../dist/words/languages.js";
+import { withoutOperators } from "../../dist/words/query.js";
 import { expand, Vocabulary } from "../../dist/words/vocabulary.js";
 import { byCodePoint } from "../../dist/python_text.js";
 import { CONFORMANCE } from "../fixtures.js";
@@ -66,5 +67,16 @@ test("queries, and what a vocabulary adds to them, in the same order", async () 
     };
     assert.deepEqual(found, expected, `${language}: ${text}`);
     assert.deepEqual([...expand(query, vocabulary, language)], weights, `${language}: ${text}`);
+  }
+});
+
+test("a text that nobody typed as a query demands nothing", () => {
+  for (const [text, plain] of [
+    ['a "b c" -d', "a b c d"],
+    ["„eins zwei“ +drei", "eins zwei drei"],
+    ['"-word"', "word"],
+    ["e-mail --flag 5\"", "e-mail --flag 5\""],
+  ] as const) {
+    assert.equal(withoutOperators(text), plain);
   }
 });
