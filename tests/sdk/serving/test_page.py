@@ -13,7 +13,12 @@ import pytest
 from pocketquery.sdk.bundle.installed import DEFAULT_BUNDLE
 from pocketquery.sdk.cli import main
 from pocketquery.sdk.errors import ArtifactNotFoundError
+from pocketquery.sdk.serving.site import PAGE
 from tests.examples.web_scripts import browser, built, seen
+
+in_checkout = pytest.mark.skipif(
+    not (PAGE / "index.html").is_file(), reason="the page is not in an installed package"
+)
 
 NOTES = {
     "garden/pump.md": b"# Pump restart\n\n## Steps to-day\n\nOpen the red valve: get_ready().\n",
@@ -38,10 +43,8 @@ def index(tmp_path: Path) -> Path:
 @pytest.fixture
 def port(index: Path) -> Iterator[int]:
     """Of a server of the page in this process."""
-    from pocketquery.sdk.serving.site import PAGE, Site, make_server
+    from pocketquery.sdk.serving.site import Site, make_server
 
-    if not (PAGE / "index.html").is_file():
-        pytest.skip("the page is not in an installed package")
     site = Site(Path(DEFAULT_BUNDLE), index, texts=index.with_name("notes"))
     with make_server(site) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -59,6 +62,7 @@ def ask(port: int, path: str, host: str | None = None) -> tuple[http.client.HTTP
 
 
 @built
+@in_checkout
 def test_a_file_that_the_index_names_opens_as_plain_text(port: int) -> None:
     for name, shown in (
         ("garden/pump.md", NOTES["garden/pump.md"]),
@@ -75,6 +79,7 @@ def test_a_file_that_the_index_names_opens_as_plain_text(port: int) -> None:
 
 
 @built
+@in_checkout
 def test_nothing_else_opens(port: int, index: Path) -> None:
     notes = index.with_name("notes")
     (notes / "old.txt").unlink()
@@ -105,6 +110,7 @@ def test_what_is_missing_is_told(
 
 
 @built
+@in_checkout
 def test_a_port_in_use_is_told(index: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
