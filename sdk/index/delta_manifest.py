@@ -87,7 +87,7 @@ def parse_manifest(data: bytes, source: str) -> DeltaManifest:
         UnsupportedVersionError: of another version.
     """
     fields = Fields.of_json(data, source, most_bytes=MOST_DELTA_BYTES)
-    rebuild = "have it made again of two indexes of this release: pocketquery delta"
+    rebuild = "make a new one of two indexes of this release: pocketquery delta"
     fields.check_format(_FORMAT, _VERSION, _VERSION, rebuild)
     space, parts = fields.child("space"), fields.child("parts")
     counts = [fields.integer(name, 0, _MOST_DOCUMENTS) for name in ("removed", "added", "changed")]

@@ -271,7 +271,9 @@ def update_folder(
             )
             _compact_if_due(index)
         passages = len(index)
-    present = {name: state for name, state in known.items() if name not in gone} | reader.states
+    present = known | reader.states
+    for name in gone:
+        del present[name]
     counted = count_changes(known, reader.states, gone)
     log("info", "updated %s: %s, %d passages encoded", path, counted, changes.encoded)
     return IndexReport(

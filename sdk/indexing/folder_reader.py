@@ -1,4 +1,4 @@
-"""The files of a folder as an index remembers them: which must be read, and what came of it."""
+"""The files of a folder as an index remembers them: which must be read, and their new states."""
 
 from __future__ import annotations
 

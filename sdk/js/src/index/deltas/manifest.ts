@@ -65,7 +65,7 @@ export function parseDeltaManifest(data: Uint8Array, source: string): DeltaManif
         "another artefact?",
     );
   }
-  fields.checkVersion(VERSION, "have it made again of two indexes of this release: pocketquery delta");
+  fields.checkVersion(VERSION, "make a new one of two indexes of this release: pocketquery delta");
   const [space, parts] = [fields.child("space"), fields.child("parts")];
   const manifest: DeltaManifest = {
     spaceId: space.text("id"),
