@@ -209,7 +209,8 @@ class _Parser(argparse.ArgumentParser):
         known = self._option_string_actions
         if any(option.startswith(name) for option in known):
             return
-        near = nearest(name, known)
+        bare = {option.strip("-"): option for option in known}
+        near = bare.get(nearest(name.strip("-"), bare) or "")
         meant = f"; did you mean {near}?" if near else ""
         if any(one.dest == "query" and not one.option_strings for one in self._actions):
             meant += f"{'' if near else '.'} As a query: {self.prog} -- {name}"

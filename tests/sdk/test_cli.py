@@ -93,7 +93,10 @@ def test_version(shell: Shell) -> None:
             "search --index big hi -z",
             "search: error: there is no option -z. As a query: pocketquery search -- -z\n",
         ),
-        ("search --force", "did you mean --mode? As a query: pocketquery search -- --force\n"),
+        (
+            "search --force",
+            "there is no option --force. As a query: pocketquery search -- --force\n",
+        ),
         (
             "search --index big what did I plant",
             "expected one query, found more: did I plant; where it has spaces, put it in quotes: "
