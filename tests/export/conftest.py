@@ -8,11 +8,8 @@ import onnx
 import pytest
 from torch import nn
 
-from pocketquery import sdk
 from pocketquery.export.onnx_graph import build_graph
-from pocketquery.sdk.arrays import Floats
 from pocketquery.server.modeling import SentenceEncoder
-from tests.export.server_index import build_server_index, demo_queries
 from tests.tiny_models import bert_teacher, sentences, xlmr_teacher
 
 
@@ -60,21 +57,3 @@ def student_folder(student: SentenceEncoder, tmp_path_factory: pytest.TempPathFa
     folder = tmp_path_factory.mktemp("student") / "student"
     student.save(folder)
     return folder
-
-
-@pytest.fixture(scope="session")
-def encoder() -> sdk.Encoder:
-    """The built-in one."""
-    return sdk.load()
-
-
-@pytest.fixture(scope="session")
-def index(encoder: sdk.Encoder, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """290 documents for servers; tests that write to it copy it."""
-    return build_server_index(tmp_path_factory.mktemp("index") / "index", encoder)
-
-
-@pytest.fixture(scope="session")
-def queries(encoder: sdk.Encoder) -> Floats:
-    """Real questions about them."""
-    return demo_queries(encoder)

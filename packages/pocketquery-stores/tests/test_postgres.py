@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from postgres_server import a_server
+from server_index import K, recall
 
 from pocketquery import sdk
 from pocketquery.sdk.arrays import Floats
@@ -28,7 +29,6 @@ from pocketquery.sdk.errors import (
 from pocketquery.sdk.index.documents import Document, metadata_text
 from pocketquery.sdk.indexing.building import build_index
 from pocketquery_stores.postgres import sync_postgres
-from tests.export.server_index import K, recall
 
 psycopg = pytest.importorskip("psycopg", reason="needs psycopg")
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from server_index import K, recall
 
 from pocketquery import sdk
 from pocketquery.sdk.arrays import Floats
@@ -29,7 +30,6 @@ from pocketquery.sdk.errors import (
 from pocketquery.sdk.index.documents import Document, metadata_text
 from pocketquery.sdk.indexing.building import build_index
 from pocketquery_stores.qdrant import point_id, sync_qdrant
-from tests.export.server_index import K, recall
 
 qdrant_client = pytest.importorskip("qdrant_client", reason="needs qdrant-client")
 

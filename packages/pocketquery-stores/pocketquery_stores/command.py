@@ -11,6 +11,7 @@ from pocketquery.sdk.plugins import load_plugin
 from pocketquery.sdk.settings.command_line import add_settings_command
 from pocketquery.sdk.settings.common import AsJson, IndexPublicKey
 from pocketquery.sdk.settings.declaration import Option, Settings, as_json
+from pocketquery_stores.sync import FOLDER
 
 __all__ = ["vectors"]
 
@@ -22,7 +23,7 @@ examples:
   pocketquery vectors --index index --to service=search --table search.documents
   pocketquery vectors --index index --to https://qdrant.example.org:6333
 
-With --to (packages/pocketquery-stores) the documents, texts included, are kept in step with a table
+With --to the documents, texts included, are kept in step with a table
 of Postgres (pgvector), in one transaction, or with a collection of Qdrant (a URL of http or https):
 what changed is written. A password belongs in PGPASSWORD or ~/.pgpass, a key of Qdrant in
 QDRANT_API_KEY.
@@ -73,7 +74,7 @@ def vectors(subparsers: Any) -> None:
 def _vectors(options: VectorsOptions) -> int:
     report: Any
     if options.to is None:
-        from pocketquery.export.vectors import export_vectors
+        from pocketquery_stores.files import export_vectors
 
         report = export_vectors(
             options.index,
@@ -99,8 +100,7 @@ def _synced(options: VectorsOptions, database: str) -> Any:
     scheme, is_url, _ = database.partition("://")
     store = scheme if is_url else "postgresql"
     extra = "qdrant" if store in ("http", "https") else "postgres"
-    folder = f"./packages/pocketquery-stores[{extra}]"
-    sync = load_plugin("pocketquery.vector_stores", store, folder)
+    sync = load_plugin("pocketquery.vector_stores", store, f"{FOLDER}[{extra}]")
     return sync(
         options.index,
         database,

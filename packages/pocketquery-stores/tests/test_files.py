@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from server_index import K, recall
 
 from pocketquery import sdk
-from pocketquery.export.vectors import INFO, export_vectors
 from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.cli import main
 from pocketquery.sdk.errors import InvalidInputError, MissingExtraError
 from pocketquery.sdk.files import sha256_file
 from pocketquery.sdk.index.documents import metadata_text
+from pocketquery_stores.files import INFO, export_vectors
 from pocketquery_stores.sync import SyncReport
-from tests.export.server_index import K, recall
 
 faiss = pytest.importorskip("faiss")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -75,7 +75,7 @@ def test_what_is_refused_leaves_everything_as_it_was(
     with pytest.raises(InvalidInputError, match="expected parquet or faiss"):
         export_vectors(index, tmp_path / "out", format="csv")  # type: ignore[arg-type]
     monkeypatch.setitem(sys.modules, "faiss", None)
-    with pytest.raises(MissingExtraError, match=r"pocketquery\[vectors\]"):
+    with pytest.raises(MissingExtraError, match=r"pocketquery-stores\[faiss\]"):
         export_vectors(index, tmp_path / "out", format="faiss")
     assert [one.name for one in tmp_path.iterdir()] == ["thesis"]
 
@@ -95,7 +95,7 @@ def test_a_store_is_found_by_the_scheme_of_its_address(
     index: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     group = "pocketquery.vector_stores"
-    stores = EntryPoints([EntryPoint("kept", f"{__name__}:keep", group)])
+    stores = EntryPoints([EntryPoint("kept", "test_files:keep", group)])
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda **given: stores.select(**given))
     command = ["vectors", "--index", str(index), "--table", "notes", "--to"]
     assert main([*command, "kept://host/name"]) == 0

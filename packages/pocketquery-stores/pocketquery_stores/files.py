@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -20,9 +20,10 @@ from pocketquery.sdk.bundle.signature import Key
 from pocketquery.sdk.errors import InvalidInputError, MissingExtraError
 from pocketquery.sdk.files import sha256_file
 from pocketquery.sdk.folders import FolderKind, check_replaceable, replace_folder
+from pocketquery.sdk.index.documents import metadata_text
 from pocketquery.sdk.plain_files import is_private
 from pocketquery.sdk.slices.source import IndexState, read_source
-from pocketquery.server.corpus.shards.vector_table import VectorTable
+from pocketquery_stores.sync import FOLDER
 
 __all__ = ["INFO", "VectorFormat", "VectorsReport", "export_vectors"]
 
@@ -67,7 +68,8 @@ def export_vectors(
     format: VectorFormat = "parquet",
     public_key: Key | None = None,
 ) -> VectorsReport:
-    """Write the vectors, ids and metadata of ``index`` to the folder ``output`` (extra "vectors").
+    """Write the vectors, ids and metadata of ``index`` to the folder ``output`` (the
+    package's extras "parquet" and "faiss").
 
     Documents that say too little have no vector, and are left out.
 
@@ -122,22 +124,40 @@ def export_vectors(
 
 
 def _writer(format: VectorFormat) -> Callable[[IndexState, Path], None]:
-    """What writes the format; its package is imported now, before the index is written."""
-    if format == "parquet":
-        return _write_parquet
+    """What writes the format; its package is imported now, before the index is read."""
     try:
+        if format == "parquet":
+            import pyarrow
+            import pyarrow.parquet
+
+            return lambda source, folder: _write_parquet(source, folder, pyarrow)
         import faiss
     except ModuleNotFoundError as error:
-        raise MissingExtraError.of("faiss-cpu", "vectors") from error
+        package = "pyarrow" if format == "parquet" else "faiss-cpu"
+        raise MissingExtraError.of(package, f"{FOLDER}[{format}]") from error
     return lambda source, folder: _write_faiss(source, folder, faiss)
 
 
-def _write_parquet(source: IndexState, folder: Path) -> None:
+def _write_parquet(source: IndexState, folder: Path, arrow: Any) -> None:
     info = source.info
-    table = VectorTable(info.space_id, info.dimension, texts=False, extra="vectors")
-    with table.writer(folder / "vectors.parquet") as writer:
+    columns = [
+        ("id", arrow.string()),
+        ("metadata", arrow.string()),
+        ("vector", arrow.list_(arrow.float32(), info.dimension)),
+    ]
+    schema = arrow.schema(
+        [arrow.field(name, kind, nullable=False) for name, kind in columns],
+        {"pocketquery.space_id": info.space_id, "pocketquery.dimension": str(info.dimension)},
+    )
+    with arrow.parquet.ParquetWriter(folder / "vectors.parquet", schema) as writer:
         for _, documents, vectors in source.with_vectors(source.placed(), _AT_A_TIME):
-            writer.write_batch(table.batch(documents, vectors))
+            flat = np.ascontiguousarray(vectors, np.float32).reshape(-1)
+            values = [
+                arrow.array([one.id for one in documents], arrow.string()),
+                arrow.array([metadata_text(one) for one in documents], arrow.string()),
+                arrow.FixedSizeListArray.from_arrays(flat, info.dimension),
+            ]
+            writer.write_batch(arrow.record_batch(values, schema=schema))
 
 
 def _write_faiss(source: IndexState, folder: Path, faiss: ModuleType) -> None:

@@ -7,21 +7,30 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from pocketquery import sdk
 from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.index.documents import Document
 from pocketquery.sdk.indexing.building import build_index
 
-__all__ = ["K", "build_server_index", "demo_queries", "recall"]
+__all__ = ["K", "encoder", "index", "queries", "recall"]
 
-DATA = Path(__file__).parents[2] / "export" / "demo" / "data"
+DATA = Path(__file__).parents[3] / "export" / "demo" / "data"
 K = 10
 
 
-def build_server_index(path: Path, encoder: sdk.Encoder) -> Path:
+@pytest.fixture(scope="session")
+def encoder() -> sdk.Encoder:
+    """The built-in one."""
+    return sdk.load()
+
+
+@pytest.fixture(scope="session")
+def index(encoder: sdk.Encoder, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three hundred passages of the demo's corpus, ten of them deleted, and a document without a
-    vector, which no server is to find."""
+    vector, which no server is to find. Tests that write to it copy it."""
+    path = tmp_path_factory.mktemp("index") / "index"
     with gzip.open(DATA / "corpus.jsonl.gz", "rt", encoding="utf-8") as lines:
         found = [json.loads(line) for line, _ in zip(lines, range(300), strict=False)]
     build_index(
@@ -40,7 +49,8 @@ def build_server_index(path: Path, encoder: sdk.Encoder) -> Path:
     return path
 
 
-def demo_queries(encoder: sdk.Encoder) -> Floats:
+@pytest.fixture(scope="session")
+def queries(encoder: sdk.Encoder) -> Floats:
     """Sixty of the demo's queries, float32 (60, dimension)."""
     with gzip.open(DATA / "queries.tsv.gz", "rt", encoding="utf-8") as lines:
         texts = [line.split("\t")[1].strip() for line, _ in zip(lines, range(60), strict=False)]
