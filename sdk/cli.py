@@ -19,7 +19,7 @@ from importlib.metadata import EntryPoint, entry_points, version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from pocketquery.sdk.commands import SUMMARIES, one_line
+from pocketquery.sdk.commands import SUMMARIES, print_error
 from pocketquery.sdk.errors import (
     InvalidInputError,
     MissingExtraError,
@@ -274,8 +274,7 @@ def _extra(module: str) -> tuple[str, str] | None:
 
 
 def _fail(message: str) -> int:
-    lines = map(one_line, message.split("\n"))  # names of files are in it
-    print("pocketquery: error: " + "\n".join(lines), file=sys.stderr)
+    print_error(message)
     return _FAILED
 
 

@@ -31,6 +31,7 @@ __all__ = [
     "chosen_public_key",
     "encode",
     "one_line",
+    "print_error",
     "print_json",
     "stdin_lines",
     "verify",
@@ -321,6 +322,12 @@ def _shorten(text: str, length: int) -> str:
     """One line of at most ``length`` characters, none of which a terminal obeys."""
     line = one_line(" ".join(text.split()))
     return line if len(line) <= length else line[: length - 3].rstrip() + "..."
+
+
+def print_error(message: str) -> None:
+    """Print an error on stderr, as all commands do; names of files are in it."""
+    lines = map(one_line, message.split("\n"))
+    print("pocketquery: error: " + "\n".join(lines), file=sys.stderr, flush=True)
 
 
 def one_line(text: str) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -183,6 +184,14 @@ class IndexSource:
     teacher: str | None = None
     bundle: str | None = None
     reading: int = 1
+
+    @property
+    def root(self) -> Path | None:
+        """The folder that the paths of passages begin at: of one file its own; None where it is
+        not on this machine."""
+        place = Path(self.folder)
+        root = place.parent if place.is_file() else place
+        return root if root.is_dir() else None
 
 
 class FileState(NamedTuple):

@@ -9,16 +9,17 @@ import argparse
 import dataclasses
 import json
 import os
+import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pocketquery.sdk.bundle.installed import installed_bundle
-from pocketquery.sdk.commands import add_command
+from pocketquery.sdk.commands import add_command, one_line, print_error
 from pocketquery.sdk.errors import ArtifactNotFoundError, InvalidInputError
 from pocketquery.sdk.files import real_path
-from pocketquery.sdk.indexing.default_index import default_index
+from pocketquery.sdk.indexing.default_index import default_index, folder_of_own_index
 from pocketquery.sdk.indexing.options import (
     add_encoder,
     add_engine,
@@ -56,6 +57,7 @@ Killed and run again with the same documents, it continues where it was. Without
 of a folder is the one that pocketquery search finds by itself: $POCKETQUERY_INDEX, else
 pocketquery/index in your data folder.
 """
+_INSTALLED_TEACHERS = (None, "demo")
 _SOURCES = ("folder", "documents", "corpus", "encoded")
 
 
@@ -182,14 +184,12 @@ def _watch(arguments: argparse.Namespace, report: IndexReport) -> None:
 
     def update() -> None:
         notes = CorpusNotes()
-        updated = _update(report.path, arguments, notes)
+        updated = _update(report.path, arguments, notes, folder)
         if updated.encoded or (updated.changes and any(dataclasses.astuple(updated.changes))):
             _print_report(arguments, updated)
 
-    print(f"watching {folder}; Ctrl-C ends it", file=sys.stderr)
-    watch_folder(
-        folder, report.path, update, lambda error: print(f"error: {error}", file=sys.stderr)
-    )
+    print(one_line(f"watching {folder}; Ctrl-C ends it"), file=sys.stderr)
+    watch_folder(folder, report.path, update, lambda error: print_error(str(error)))
     print("stopped watching", file=sys.stderr)
 
 
@@ -199,15 +199,8 @@ def _build(arguments: argparse.Namespace, notes: CorpusNotes) -> IndexReport:
     if follows:
         _check_only_for_folders(arguments)
     if follows and not sources:
-        from pocketquery.sdk.indexing.folder_index import has_index
-
         _check_only_for_corpora(arguments)
-        if arguments.output is None and not has_index(default_index()):
-            raise ArtifactNotFoundError(
-                f"there is no index at {default_index()} to update; name the folder, and it is "
-                "built: pocketquery index FOLDER --update. Or name another index with --output"
-            )
-        return _update(arguments.output or default_index(), arguments, notes)
+        return _update(default_index(), arguments, notes, _own_folder(arguments))
     if len(sources) != 1:
         named = ", ".join("FOLDER" if name == "folder" else f"--{name}" for name in sources)
         raise InvalidInputError(
@@ -223,6 +216,37 @@ def _build(arguments: argparse.Namespace, notes: CorpusNotes) -> IndexReport:
         report: IndexReport = index_corpus(arguments, notes)
         return report
     return _index_folder(getattr(arguments, sources[0]), arguments, notes)
+
+
+def _own_folder(arguments: argparse.Namespace) -> str:
+    """The folder that the default index was built of.
+
+    Any other index could be somebody else's, and name any folder of this user's.
+
+    Raises:
+        InvalidInputError: another index is named; says what it names, and what to type.
+    """
+    from pocketquery.sdk.index.index import open_index
+    from pocketquery.sdk.indexing.folder_index import has_index
+
+    option = "--update" if arguments.update else "--watch"
+    place = arguments.output or default_index()
+    if not has_index(place):
+        raise ArtifactNotFoundError(
+            f"there is no index at {place} to update; name the folder, and it is built: "
+            f"pocketquery index FOLDER {option}. Or name another index with --output"
+        )
+    if arguments.output is None and (own := folder_of_own_index()) is not None:
+        return own
+    with open_index(place) as index:
+        source = index.source
+    named = shlex.quote(source.folder) if source else "FOLDER"
+    output = f" --output {shlex.quote(arguments.output)}" if arguments.output else ""
+    raise InvalidInputError(
+        f"the index at {place} is of {source.folder if source else 'no folder'}, as it says "
+        "itself; an index from elsewhere can name any folder, so name it yourself: "
+        f"pocketquery index {named} {option}{output}"
+    )
 
 
 def _check_only_for_corpora(arguments: argparse.Namespace) -> None:
@@ -277,14 +301,14 @@ def _update(
     place: Path | str,
     arguments: argparse.Namespace,
     notes: CorpusNotes,
-    folder: str | None = None,
+    folder: str,
 ) -> IndexReport:
     from pocketquery.sdk.indexing.folder_index import update_folder
 
     arguments.update = True  # with --watch, too: what is printed is what changed
     chosen = chosen_encoder(arguments)
     given = {
-        "folder": folder and str(real_path(folder)),
+        "folder": str(real_path(folder)),
         "include": tuple(arguments.include),
         "exclude": tuple(arguments.exclude),
         "teacher": _lasting(chosen.teacher),
@@ -292,6 +316,18 @@ def _update(
     }
 
     def open_encoder(source: IndexSource) -> DocumentEncoder:
+        is_installed = {
+            "teacher": source.teacher in _INSTALLED_TEACHERS,
+            "bundle": source.bundle is None or installed_bundle(source.bundle) is not None,
+        }
+        for name, installed in is_installed.items():
+            recorded = getattr(source, name)
+            if not installed and recorded != given[name]:
+                raise InvalidInputError(
+                    f"the index at {place} names the {name} {recorded}; what an index names is not "
+                    f"loaded unless it is installed, so name it yourself: --{name} "
+                    f"{shlex.quote(recorded)}"
+                )
         return replace(chosen, teacher=source.teacher, bundle=source.bundle).open()
 
     return update_folder(

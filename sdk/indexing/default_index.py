@@ -22,7 +22,7 @@ __all__ = [
     "claim_default_index",
     "default_index",
     "existing_default_index",
-    "source_folder",
+    "folder_of_own_index",
 ]
 
 INDEX_VARIABLE = "POCKETQUERY_INDEX"
@@ -59,11 +59,19 @@ def existing_default_index() -> Path:
     return place
 
 
-def source_folder(index: Path | str) -> str | None:
-    """The folder of texts that the default index was built of; None for another index."""
-    place = Path(index)
-    note = place.with_name(f"{place.name}.source")
-    return note.read_text("utf-8").strip() if note.is_file() else None
+def folder_of_own_index() -> str | None:
+    """The folder of texts that the default index was built of, as this user's own data folder
+    says; None where nothing was built there, or ``$POCKETQUERY_INDEX`` names another place."""
+    return None if os.environ.get(INDEX_VARIABLE) else _noted_folder(default_index())
+
+
+def _noted_folder(place: Path) -> str | None:
+    note = _note(place)
+    return note.read_text("utf-8").removesuffix("\n") if note.is_file() else None
+
+
+def _note(place: Path) -> Path:
+    return place.with_name(f"{place.name}.source")
 
 
 def claim_default_index(folder: str) -> Path:
@@ -78,8 +86,7 @@ def claim_default_index(folder: str) -> Path:
     if not Path(source).exists():
         raise ArtifactNotFoundError(f"{source}: found nothing there, expected a folder of texts")
     place = default_index()
-    note = place.with_name(f"{place.name}.source")
-    known = source_folder(place) or ""
+    known = _noted_folder(place) or ""
     if is_present(place) and known != source:
         raise InvalidInputError(
             f"the index at {place} is of {known or 'an unknown folder'}, not of {source}; it would "
@@ -87,5 +94,5 @@ def claim_default_index(folder: str) -> Path:
         )
     if known != source:
         make_folder(place.parent, 0o700)
-        write_atomic(note, source + "\n", mode=0o600)
+        write_atomic(_note(place), source + "\n", mode=0o600)
     return place

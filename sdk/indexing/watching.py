@@ -36,7 +36,7 @@ def watch_folder(
     folder: Path | str,
     index: Path | str,
     update: Callable[[], object],
-    failed: Callable[[PocketQueryError], object],
+    failed: Callable[[Exception], object],
 ) -> None:
     """Call ``update`` now, and after each change in ``folder``, until Ctrl-C or SIGTERM.
 
@@ -70,7 +70,7 @@ def watch_folder(
         ):
             try:
                 update()
-            except PocketQueryError as error:
+            except (PocketQueryError, OSError) as error:
                 if not Path(folder).exists():
                     raise
                 failed(error)

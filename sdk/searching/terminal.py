@@ -7,6 +7,7 @@ import shutil
 import sys
 import unicodedata
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TextIO
 
 from pocketquery.sdk.commands import one_line
@@ -35,7 +36,7 @@ class Page:
         self,
         stream: TextIO | None = None,
         environment: Mapping[str, str] = os.environ,
-        folder: str | None = None,
+        folder: Path | None = None,
     ) -> None:
         self._out = stream or sys.stdout
         terminal = self._out.isatty()
@@ -82,7 +83,7 @@ class Page:
         if not isinstance(path, str) or not path:
             return one_line(hit.id), ""
         if self._folder is not None:
-            path = _from_here(os.path.join(self._folder, path))  # noqa: PTH118
+            path = _from_here(str(self._folder / path))
         if isinstance(line, int):
             return one_line(path), f":{line}"
         return one_line(path), f" p.{page}" if isinstance(page, int) else ""

@@ -84,7 +84,7 @@ def _site(options: argparse.Namespace) -> Site:
         place,
         options.public_key,
         page=options.page or PAGE,
-        texts=Path(source.folder) if source else None,
+        texts=source.root if source else None,
         gateway=options.gateway,
         release_key=options.release_key,
     )
