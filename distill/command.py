@@ -36,7 +36,7 @@ corpus, and to rank the corpus as the teacher does. Killed and run again, it con
 class DistillOptions(Settings):
     """What ``pocketquery distill`` takes."""
 
-    teacher: Annotated[str, "model folder, Hub name, or demo"] = "demo"
+    teacher: Annotated[str, "model folder, Hub name, demo or multilingual"] = "demo"
     output: Annotated[str, "where the student goes", Option("FOLDER")]
     corpus: Annotated[
         str | None, "documents to search: corpus.jsonl, plain, gzip or xz", Option("FILE")

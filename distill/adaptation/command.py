@@ -55,7 +55,8 @@ class AdaptStudentOptions(Settings):
     index: Annotated[str, "the documents to adapt to", Option("FOLDER")]
     output: Annotated[str, "the adapted student, or the release", Option("PATH")]
     teacher: Annotated[
-        str | None, "of the same space: model folder, Hub name or demo (default: none)"
+        str | None,
+        "of the same space: model folder, Hub name, demo or multilingual (default: none)",
     ] = None
     how: Annotated[
         StudentAdaptationConfig,

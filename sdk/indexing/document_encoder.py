@@ -78,7 +78,7 @@ class EncoderSource:
         encoder = EncoderSource(teacher="demo").open()
 
     Attributes:
-        teacher: a model folder, Hub name or "demo"; None: the bundle encodes.
+        teacher: a model folder, Hub name, "demo" or "multilingual"; None: the bundle encodes.
         bundle: the bundle that encodes (None: the default one); beside a teacher, one whose space
             must be the teacher's.
         public_key: the bundle must be signed by its private half.

@@ -31,8 +31,8 @@ def add_encoder(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add(
         "--teacher",
-        help="encode with this model, which finds more: a folder, a Hub name, or demo (extra "
-        "export or demo)",
+        help="encode with this model, which finds more: a folder, a Hub name, demo or "
+        "multilingual (each an extra, others need export)",
     )
     add(
         "--symmetric",

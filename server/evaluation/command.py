@@ -48,9 +48,9 @@ class EvaluateOptions(Settings):
 
     bundle: Annotated[str | None, "the bundle to measure (folder or zip)"] = None
     public_key: PublicKey = None
-    teacher: Annotated[str | None, "model folder, Hub name, or demo (default beside a bundle)"] = (
-        None
-    )
+    teacher: Annotated[
+        str | None, "model folder, Hub name, demo (default beside a bundle) or multilingual"
+    ] = None
     dataset: Annotated[
         str | None, "a folder in BEIR's layout, instead of the next three", Option("FOLDER")
     ] = None

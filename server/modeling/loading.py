@@ -190,7 +190,12 @@ def _load_tokenizer(place: Path, *, lower_case: bool) -> Any:
     where = f"the tokenizer of {place} ({_named_there(place)})"
     check_sentencepiece(place)
     with refusing(where, "cannot be loaded"):
-        tokenizer = AutoTokenizer.from_pretrained(place, use_fast=True, trust_remote_code=False)
+        tokenizer = AutoTokenizer.from_pretrained(
+            place,
+            use_fast=True,
+            trust_remote_code=False,
+            fix_mistral_regex=False,  # else it warns of every vocabulary above 100,000 pieces
+        )
         if not tokenizer.is_fast:
             raise UnknownModelError(
                 f"{where} has no fast version; expected one, as a tokenizer.json holds"

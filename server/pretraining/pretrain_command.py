@@ -180,9 +180,12 @@ def _load_heads(init: str, parts: Sequence[Part]) -> str:
     """Give the MLM heads of the run the start's; says why where it has one that none can have."""
     from pocketquery.server.modeling.mlm_head import head_misfit, load_mlm_heads
     from pocketquery.server.modeling.presets import PRESETS
-    from pocketquery.server.modeling.resolve import DEMO_TEACHER
+    from pocketquery.server.modeling.resolve import OFFLINE_TEACHERS
 
-    if init in (*PRESETS, DEMO_TEACHER):  # a folder of that name is not what the run starts from
+    if init in (
+        *PRESETS,
+        *OFFLINE_TEACHERS,
+    ):  # a folder of that name is not what the run starts from
         return ""
     objectives = [part.objective for part in parts]
     if load_mlm_heads(Path(init), objectives):

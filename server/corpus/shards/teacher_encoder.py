@@ -21,7 +21,7 @@ def absolute_source(source: EncoderSource) -> EncoderSource:
     # Names stay names, whatever is called so in the working folder.
     if source.bundle is not None and installed_bundle(source.bundle) is None:
         named["bundle"] = source.bundle
-    if source.teacher is not None and not _is_demo(source.teacher):
+    if source.teacher is not None and not _is_offline(source.teacher):
         named["teacher"] = source.teacher
     paths: dict[str, Any] = {
         name: str(Path(value).absolute())
@@ -40,7 +40,7 @@ def open_teacher(source: EncoderSource) -> DocumentEncoder:
         teacher = SentenceEncoder.load(source.teacher, device=source.device)
     except ModuleNotFoundError as error:  # torch, say
         package = str(error.name).partition(".")[0]
-        extra = "demo" if source.teacher == "demo" else "export"
+        extra = source.teacher if source.teacher in ("demo", "multilingual") else "export"
         raise MissingExtraError.of(package, extra) from error
     if source.bundle:
         space_id = Bundle.open(source.bundle, public_key=source.public_key).manifest.space.id
@@ -68,9 +68,9 @@ def open_teacher(source: EncoderSource) -> DocumentEncoder:
     )
 
 
-def _is_demo(teacher: str) -> bool:
+def _is_offline(teacher: str) -> bool:
     try:
-        from pocketquery.server.modeling.resolve import is_demo
+        from pocketquery.server.modeling.resolve import offline_teacher
     except ImportError:  # without torch no teacher opens, and opening it says so
         return True
-    return is_demo(teacher)
+    return offline_teacher(teacher) is not None
