@@ -17,7 +17,7 @@ _PASSAGES = [
     "46 grams per day. But, as you can see from this chart, you'll need to increase that if you're "
     "expecting or training for a marathon. Check out the chart below to see how much protein you "
     "should be eating each day.",
-    "清炒南瓜丝 原料:嫩南瓜半个 调料:葱、盐、白糖、鸡精 做法: 南瓜用刀薄薄的削去表面一层皮,用勺子刮去瓤",
+    "清炒南瓜丝 原料:嫩南瓜半个 调料:葱、盐、白糖 做法: 南瓜用刀薄薄的削去表面一层皮",
 ]
 
 
