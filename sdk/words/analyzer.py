@@ -155,7 +155,7 @@ class Analyzer:
     def terms_of(self, chunk: str) -> Terms:
         """The terms of a chunk of text, which has no blank inside."""
         plain = _PLAIN.fullmatch(chunk)
-        if plain and not IDENTIFIER.match(plain[1]) and len(chunk) <= _LONGEST_CACHED:
+        if plain and not IDENTIFIER.search(plain[1]) and len(chunk) <= _LONGEST_CACHED:
             return Terms((self._term(plain[1]),))
         made = cut(chunk)
         words, pairs, joins, parts = (

@@ -99,7 +99,9 @@ _VERSION = re.compile(r"[vV](?=\d+\.\d)")
 _NUMBER = re.compile(r"0+(?:\.0+)+(?![w0])")
 _DROPPED_SIGN = re.compile(r"(?<!\d)[-_']+|[-_']+(?!\d)")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-IDENTIFIER = re.compile(r"[a-z][a-z0-9]+[A-Z]")
+IDENTIFIER = re.compile(r"^[a-z][a-z0-9]+[A-Z]|[A-Z][A-Z0-9][A-Z][a-z]{2}")
+"""What a name in camel case has: ``getUserName``, ``HTTPServer``; ``JavaScript`` and ``URLs`` are
+words."""
 
 
 def cut(chunk: str) -> Cut:
@@ -167,7 +169,7 @@ def _member(made: Cut, text: str, shape: str) -> None:
     words = [text[found.start() : found.end()] for found in _WORD.finditer(shape)]
     made.words.extend(word[:_MOST_LETTERS] for word in words)
     for word in words:
-        if IDENTIFIER.match(word):
+        if IDENTIFIER.search(word):
             parts = _CAMEL.split(word)
             if min(map(len, parts)) > 1:
                 made.parts.extend(parts)

@@ -24,6 +24,7 @@ COMPOUNDING = frozenset(
 """Languages that write compounds as one word."""
 
 _NEAREST = 3  # words that stand for one that is not there
+_MOST_SOUGHT = 16  # words of a query whose nearest are looked for
 _DISCOUNT = 0.5  # of the weight, for each letter that differs
 _COMPLETIONS = 20
 _COMPLETION_WEIGHT = 0.7
@@ -47,8 +48,8 @@ class Vocabulary:
     def __init__(self, terms: Iterable[str], frequency: Callable[[str], int]) -> None:
         self.terms = list(terms)
         self.frequency = frequency
-        self._lines = "\n".join(["", *self.terms, ""])
-        self._signatures: tuple[np.ndarray, np.ndarray] | None = None
+        self._reversed: list[str] | None = None  # in their order
+        self._signatures: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
 
     def __contains__(self, term: str) -> bool:
         place = bisect_left(self.terms, term)
@@ -56,43 +57,53 @@ class Vocabulary:
 
     def beginning_with(self, prefix: str) -> list[str]:
         """All terms that begin with ``prefix``, in their order."""
-        first = bisect_left(self.terms, prefix)
-        return self.terms[first : bisect_left(self.terms, prefix + "\U0010ffff", first)]
+        return _beginning(self.terms, prefix)
 
     def ending_with(self, suffix: str) -> list[str]:
-        """All terms that end with ``suffix``, in their order."""
-        lines, ends = self._lines, []
-        sought = f"{suffix}\n"
-        place = lines.find(sought)
-        while place >= 0:
-            ends.append(lines[lines.rfind("\n", 0, place) + 1 : place] + suffix)
-            place = lines.find(sought, place + 1)
-        return ends
+        """All terms that end with ``suffix``."""
+        if self._reversed is None:
+            self._reversed = sorted(term[::-1] for term in self.terms)
+        return [term[::-1] for term in _beginning(self._reversed, suffix[::-1])]
 
     def nearest(self, term: str, edits: int) -> list[tuple[str, int]]:
         """Terms that differ from ``term`` by 1 to ``edits`` edits, and by how many: the nearest
         first, of these the most frequent."""
-        letters, lengths = self._signature()
-        own, length = _bag(term), len(term)
-        close = np.abs(lengths - length) <= edits
-        close &= np.bitwise_count(letters ^ np.uint64(own)) <= 2 * edits
         near = []
-        for place in np.flatnonzero(close).tolist():
-            distance = _distance(term, self.terms[place], edits)
+        close = self._close(term, edits)
+        for other, distance in zip(close, _distances(term, close, edits), strict=True):
             if 0 < distance <= edits:
-                near.append((distance, -self.frequency(self.terms[place]), self.terms[place]))
-        return [(one, distance) for distance, _, one in sorted(near)]
+                near.append((distance, -self.frequency(other), other))
+        return [(other, distance) for distance, _, other in sorted(near)]
 
-    def _signature(self) -> tuple[np.ndarray, np.ndarray]:
-        """The letters of each term as bits, uint64 (n,), and its length, int64 (n,)."""
+    def _close(self, term: str, edits: int) -> list[str]:
+        """The terms whose lengths and letters allow so few edits."""
+        places, starts, letters = self._signature()
+        own, close = np.uint64(_bag(term)), []
+        for longer in range(-edits, edits + 1):
+            first, stop = np.searchsorted(starts, [len(term) + longer, len(term) + longer + 1])
+            some = letters[first:stop]
+            few = np.bitwise_count(some & ~own) <= min(edits, edits + longer)
+            few &= np.bitwise_count(own & ~some) <= min(edits, edits - longer)
+            close += [self.terms[place] for place in places[first:stop][few].tolist()]
+        return close
+
+    def _signature(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The places of the terms by length, int64 (n,); the lengths, int64 (n,); the letters of
+        each as bits, uint64 (n,)."""
         if self._signatures is None:
             lengths = np.fromiter(map(len, self.terms), np.int64, len(self.terms))
             points = np.frombuffer("".join(self.terms).encode("utf-32-le"), "<u4")
             bits = np.uint64(1) << (points % 64).astype(np.uint64)
             starts = np.cumsum(lengths) - lengths
             letters = np.bitwise_or.reduceat(bits, starts) if len(starts) else bits
-            self._signatures = letters, lengths
+            places = np.argsort(lengths, kind="stable")
+            self._signatures = places, lengths[places], letters[places]
         return self._signatures
+
+
+def _beginning(ordered: list[str], prefix: str) -> list[str]:
+    first = bisect_left(ordered, prefix)
+    return ordered[first : bisect_left(ordered, prefix + "\U0010ffff", first)]
 
 
 def _bag(term: str) -> int:
@@ -102,21 +113,33 @@ def _bag(term: str) -> int:
     return bits
 
 
-def _distance(one: str, other: str, most: int) -> int:
-    """Edits between two words, a swap of neighbours as one (optimal string alignment); any number
-    over ``most`` where there are more."""
-    before: list[int] = []
-    row = list(range(len(other) + 1))
-    for i, letter in enumerate(one, 1):
-        older, before, row = before, row, [i]
-        for j, second in enumerate(other, 1):
-            cost = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (letter != second))
-            if i > 1 and j > 1 and letter == other[j - 2] and one[i - 2] == second:
-                cost = min(cost, older[j - 2] + 1)
-            row.append(cost)
-        if min(row) > most:
-            return most + 1
-    return row[-1]
+def _distances(term: str, others: list[str], most: int) -> list[int]:
+    """Edits between a word and each of others, a swap of neighbours as one (optimal string
+    alignment); any number over ``most`` where there are more."""
+    distances = np.full(len(others), most + 1)
+    if not others:
+        return []
+    columns = np.array(others)
+    letters = columns.view(np.uint32).reshape(len(others), -1).T  # (longest, others)
+    remaining = np.arange(len(others))
+    steps = np.arange(len(letters) + 1, dtype=np.int16)[:, None]
+    row = np.repeat(steps, len(others), 1)  # by the others' first letters, 0 and more of them
+    before, last = row, letters != ord(term[0])
+    for i, letter in enumerate(term, 1):
+        older, before, differs = before, row, letters != ord(letter)
+        row = before + 1
+        np.minimum(row[1:], before[:-1] + differs, out=row[1:])
+        if i > 1:
+            swapped = differs[:-1] | last[1:]
+            np.minimum(row[2:], older[:-2] + 1 + swapped * most, out=row[2:])
+        row = np.minimum.accumulate(row - steps) + steps
+        hopeful = row.min(0) <= most
+        row, before, last = row[:, hopeful], before[:, hopeful], differs[:, hopeful]
+        letters, remaining = letters[:, hopeful], remaining[hopeful]
+    lengths = np.count_nonzero(letters, 0)
+    distances[remaining] = row[lengths, np.arange(len(remaining))]
+    result: list[int] = distances.tolist()
+    return result
 
 
 def expand(query: Query, vocabulary: Vocabulary, language: str) -> Mapping[str, float]:
@@ -135,10 +158,14 @@ def expand(query: Query, vocabulary: Vocabulary, language: str) -> Mapping[str, 
     if query.prefix:
         for term in _most_frequent(vocabulary, _completions(query.prefix, vocabulary)):
             add(term, _COMPLETION_WEIGHT)
-    for term, typed in sorted(query.words.items()):
+    absent = 0
+    for term, typed in query.words.items():
         weight = query.terms[term]
         if term not in vocabulary:
-            near = vocabulary.nearest(term, 2 if len(term) >= _TWO_EDITS else 1)[:_NEAREST]
+            absent += 1
+            near: list[tuple[str, int]] = []
+            if absent <= _MOST_SOUGHT:
+                near = vocabulary.nearest(term, 2 if len(term) >= _TWO_EDITS else 1)[:_NEAREST]
             near = near or [(begun, 2) for begun in _begun(typed, vocabulary, _MOST_ENDING)]
             for other, distance in near:
                 add(other, weight * _DISCOUNT**distance)

@@ -25,6 +25,7 @@ don’t rock’n’roll O'Brien the dogs' e-mail re-enter co\u00adoperate zero\u
 camelCase parseHTTPResponse iPhone UPPER_SNAKE kebab-case-name I/O ＡＢＣ ﬁle Ⅷ x² ½
 В Москве книги ΑΘΗΝΑ Ἀθῆναι ש\u05b8ל\u05d5\u05b9ם م\u064fح\u064eم\u0651\u064eد كتابــ ٥١۷
 東京都庁は新宿に こんにちは ｶﾞｷ สวัสดีชาวโลก 한국어를 검색한다 မြန်မာ 𠮷野家
+BaseHTTPServer IOError HTML5Parser XMLHttpRequest URLs JavaScript OAuthToken
 @app.route("/") Node.js's DOG'S c++'s
 party 🎉 👨\u200d👩\u200d👧 🇩🇪 👍🏽 ❤\ufe0f 1\ufe0f\u20e3 ☀
 """.splitlines()
@@ -62,8 +63,11 @@ Strassenbahn haltestelle münchn
 conf
 config \nthe confi
 unzip -x
+HTTPServer
 """.splitlines()
 _QUERIES += ["a" * 150, "", "  "]
+# More words that no document has than are looked for.
+_QUERIES.append("mapel aplle " + " ".join(chr(97 + n) * 9 for n in range(26)) + " rumning")
 _VOCABULARY = """
 applic run runner running javascript java config configur conformist conf strasse strassenbahn
 bahn haltestell strassenbahnhaltestell munchen muncher dog dogs house household get user name word
@@ -117,7 +121,7 @@ def _plain(query: Query) -> dict[str, Any]:
     return {
         "plain": query.plain,
         "terms": list(query.terms.items()),
-        "words": sorted(query.words.items()),
+        "words": list(query.words.items()),
         "beside": sorted(query.beside),
         "required": sorted(query.required),
         "excluded": [sorted(one) for one in query.excluded],

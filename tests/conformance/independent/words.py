@@ -228,7 +228,7 @@ def _member(made: Terms, text: str, shape: str) -> None:
     words = [text[found.start() : found.end()] for found in re.finditer("[w0]+", shape)]
     made.words += [word[:128] for word in words]
     for word in words:
-        if re.match("[a-z][a-z0-9]+[A-Z]", word):
+        if re.match("[a-z][a-z0-9]+[A-Z]|.*[A-Z][A-Z0-9][A-Z][a-z][a-z]", word):
             pieces = re.sub("([a-z0-9])(?=[A-Z])|([A-Z])(?=[A-Z][a-z])", r"\1\2 ", word).split()
             made.parts += pieces if min(map(len, pieces)) > 1 else []
     if len(words) == 1 or len(text) > 128:
@@ -411,10 +411,11 @@ def expand(query: Query, vocabulary: Vocabulary, language: str) -> dict[str, flo
         longer = [term for term in terms if term.startswith(query.prefix)] or begun(query.prefix)
         for term in sorted(longer, key=lambda one: (-vocabulary.frequency(one), one))[:20]:
             add(term, 0.7)
-    for term, typed in sorted(query.words.items()):
+    unknown = [term for term in query.words if term not in terms]
+    for term, typed in query.words.items():
         weight = query.terms[term]
-        if term not in terms:
-            most = 2 if len(term) >= 8 else 1
+        if term in unknown:
+            most = 0 if term not in unknown[:16] else 2 if len(term) >= 8 else 1
             near = [(_distance(term, one), -vocabulary.frequency(one), one) for one in terms
                     if abs(len(one) - len(term)) <= most]  # fmt: skip
             best = [(d, one) for d, _, one in sorted(near) if 0 < d <= most][:3]

@@ -57,6 +57,12 @@ def test_words(text: str, terms: dict[str, int]) -> None:
     [
         ("get_user_name(self):", "get user name self", "get_user_name getusernam"),
         ("getUserName()", "getusernam", "get user name"),
+        ("HTTPServer", "httpserver", "http server"),
+        ("BaseXMLHttpRequest", "basexmlhttprequest", "base xml http request"),
+        ("HTML5Parser", "html5parser", "html5 parser"),
+        ("URLs", "url", ""),
+        ("JavaScript", "javascript", ""),
+        ("OAuthToken", "oauthtoken", ""),
         ("3.11.7", "3 11 7", "3.11.7"),
         ("(v1.0.10)", "v1 0 10", "1.0.10"),
         ("3.11.7-rc1", "3 11 7 rc1", "3.11.7 3.11.7rc1"),

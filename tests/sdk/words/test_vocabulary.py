@@ -47,6 +47,12 @@ def test_nearest_terms(text: str, near: dict[str, float]) -> None:
     assert added("english", text) == near
 
 
+def test_the_nearest_of_many_words_are_not_looked_for() -> None:
+    words = " ".join(letter * 5 for letter in "abcdefghijklmnopqrstu")
+    assert added("english", f"parcl {words}") == {"parcel": 0.5}
+    assert added("english", f"{words} parcl aplicatoins") == {}
+
+
 def test_a_prefix_stands_for_what_begins_with_it() -> None:
     assert added("english", "my conf", prefix=True).keys() >= {"config", "configur"}
     assert "configur" in added("english", "configurat", prefix=True)  # longer than its stem
@@ -86,7 +92,7 @@ def test_nearest_is_what_the_definition_says(terms: set[str], word: str, edits: 
     )
     assert made.nearest(word, edits) == [(term, distance) for distance, _, term in expected]
     assert made.beginning_with(word) == sorted(term for term in terms if term.startswith(word))
-    assert made.ending_with(word) == sorted(term for term in terms if term.endswith(word))
+    assert {*made.ending_with(word)} == {term for term in terms if term.endswith(word)}
     assert (word in made) == (word in terms)
 
 

@@ -58,7 +58,8 @@ const VERSION = /^[vV](?=\d+\.\d)/;
 const NUMBER = /0+(?:\.0+)+(?![w0])/;
 const DROPPED_SIGN = /(?<!\d)[-_']+|[-_']+(?!\d)/g;
 const CAMEL = /(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])/;
-const IDENTIFIER = /^[a-z][a-z0-9]+[A-Z]/;
+/** What a name in camel case has: `getUserName`, `HTTPServer`; `JavaScript` and `URLs` are words. */
+const IDENTIFIER = /^[a-z][a-z0-9]+[A-Z]|[A-Z][A-Z0-9][A-Z][a-z]{2}/;
 
 /** The words and compounds of a chunk of text. */
 export function cut(chunk: string): Cut {

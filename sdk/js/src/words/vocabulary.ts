@@ -13,6 +13,7 @@ import type { Query } from "./query.js";
 /** Languages that write compounds as one word. */
 export const COMPOUNDING = ["german", "dutch", "swedish", "danish", "norwegian", "finnish", "estonian", "hungarian"];
 const NEAREST = 3; // words that stand for one that is not there
+const MOST_SOUGHT = 16; // words of a query whose nearest are looked for
 const DISCOUNT = 0.5; // of the weight, for each letter that differs
 const COMPLETIONS = 20;
 const COMPLETION_WEIGHT = 0.7;
@@ -27,8 +28,11 @@ const LINKS = ["", "s", "es", "n", "en", "er", "e"]; // between the parts of a c
 /** The terms of an index. */
 export class Vocabulary {
   private readonly known: ReadonlySet<string>;
-  /** Of each term, the letters as bits. */
+  /** Of each term, the letters as bits, and how many it has. */
   private letters: Int32Array | undefined;
+  private lengths: Uint16Array | undefined;
+  /** The terms from their ends, in an order that begins with what they begin with. */
+  private reversed: string[] | undefined;
 
   /**
    * @param terms each once, in the order of code points
@@ -47,19 +51,13 @@ export class Vocabulary {
 
   /** All terms that begin with `prefix`, in their order. */
   beginningWith(prefix: string): string[] {
-    let [first, stop] = [0, this.terms.length];
-    while (first < stop) {
-      const middle = (first + stop) >> 1;
-      if (byCodePoint(this.terms[middle]!, prefix) < 0) first = middle + 1;
-      else stop = middle;
-    }
-    while (stop < this.terms.length && this.terms[stop]!.startsWith(prefix)) stop++;
-    return this.terms.slice(first, stop);
+    return beginning(this.terms, prefix, byCodePoint);
   }
 
-  /** All terms that end with `suffix`, in their order. */
+  /** All terms that end with `suffix`. */
   endingWith(suffix: string): string[] {
-    return this.terms.filter((term) => term.endsWith(suffix));
+    this.reversed ??= this.terms.map(reversed).sort();
+    return beginning(this.reversed, reversed(suffix), byUnit).map(reversed);
   }
 
   /**
@@ -68,16 +66,40 @@ export class Vocabulary {
    */
   nearest(term: string, edits: number): [term: string, distance: number][] {
     this.letters ??= Int32Array.from(this.terms, lettersOf);
+    this.lengths ??= Uint16Array.from(this.terms, characterCount);
     const [own, sought] = [lettersOf(term), Array.from(term)];
     const near: { one: string; distance: number; frequency: number }[] = [];
-    for (const [place, one] of this.terms.entries()) {
-      if (Math.abs(one.length - term.length) > 2 * edits || bitsOf(own ^ this.letters[place]!) > 2 * edits) continue;
+    for (let place = 0; place < this.letters.length; place++) {
+      if (Math.abs(this.lengths[place]! - sought.length) > edits) continue;
+      const letters = this.letters[place]!;
+      if (bitsOf(own & ~letters) > edits || bitsOf(letters & ~own) > edits) continue;
+      const one = this.terms[place]!;
       const distance = distanceOf(sought, Array.from(one), edits);
       if (distance > 0 && distance <= edits) near.push({ one, distance, frequency: this.frequency(one) });
     }
     near.sort((a, b) => a.distance - b.distance || b.frequency - a.frequency || byCodePoint(a.one, b.one));
     return near.map(({ one, distance }) => [one, distance]);
   }
+}
+
+/** What begins with `prefix` of texts in an order by `compare`. */
+function beginning(ordered: readonly string[], prefix: string, compare: (left: string, right: string) => number): string[] {
+  let [first, stop] = [0, ordered.length];
+  while (first < stop) {
+    const middle = (first + stop) >> 1;
+    if (compare(ordered[middle]!, prefix) < 0) first = middle + 1;
+    else stop = middle;
+  }
+  while (stop < ordered.length && ordered[stop]!.startsWith(prefix)) stop++;
+  return ordered.slice(first, stop);
+}
+
+function byUnit(left: string, right: string): number {
+  return left < right ? -1 : left > right ? 1 : 0;
+}
+
+function reversed(text: string): string {
+  return Array.from(text).reverse().join("");
 }
 
 function lettersOf(term: string): number {
@@ -87,9 +109,9 @@ function lettersOf(term: string): number {
 }
 
 function bitsOf(number: number): number {
-  let count = 0;
-  for (let rest = number; rest; rest &= rest - 1) count++;
-  return count;
+  const pairs = number - ((number >>> 1) & 0x55555555);
+  const fours = (pairs & 0x33333333) + ((pairs >>> 2) & 0x33333333);
+  return Math.imul((fours + (fours >>> 4)) & 0x0f0f0f0f, 0x01010101) >>> 24;
 }
 
 /**
@@ -97,18 +119,21 @@ function bitsOf(number: number): number {
  * there are more.
  */
 function distanceOf(one: readonly string[], other: readonly string[], most: number): number {
+  let older: number[] = [];
   let before: number[] = [];
-  let row = [0, ...other.map((_, j) => j + 1)];
-  for (const [i, letter] of one.entries()) {
-    const older = before;
-    before = row;
-    row = [i + 1];
-    for (const [j, second] of other.entries()) {
-      let cost = Math.min(before[j + 1]! + 1, row[j]! + 1, before[j]! + (letter === second ? 0 : 1));
-      if (i && j && letter === other[j - 1] && one[i - 1] === second) cost = Math.min(cost, older[j - 1]! + 1);
+  let row = Array.from({ length: other.length + 1 }, (_, j) => j);
+  for (let i = 1; i <= one.length; i++) {
+    [older, before, row] = [before, row, [i]];
+    let least = i;
+    for (let j = 1; j <= other.length; j++) {
+      let cost = Math.min(before[j]! + 1, row[j - 1]! + 1, before[j - 1]! + (one[i - 1] === other[j - 1] ? 0 : 1));
+      if (i > 1 && j > 1 && one[i - 1] === other[j - 2] && one[i - 2] === other[j - 1]) {
+        cost = Math.min(cost, older[j - 2]! + 1);
+      }
       row.push(cost);
+      if (cost < least) least = cost;
     }
-    if (Math.min(...row) > most) return most + 1;
+    if (least > most) return most + 1;
   }
   return row[other.length]!;
 }
@@ -122,11 +147,13 @@ export function expand(query: Query, vocabulary: Vocabulary, language: string): 
     completions.sort((a, b) => b.frequency - a.frequency || byCodePoint(a.term, b.term));
     for (const { term } of completions.slice(0, COMPLETIONS)) add(term, COMPLETION_WEIGHT);
   }
-  for (const [term, typed] of [...query.words].sort(([left], [right]) => byCodePoint(left, right))) {
+  let absent = 0;
+  for (const [term, typed] of query.words) {
     const weight = query.terms.get(term)!;
     const length = characterCount(term);
     if (!vocabulary.has(term)) {
-      const nearest = vocabulary.nearest(term, length >= TWO_EDITS ? 2 : 1).slice(0, NEAREST);
+      const isSought = ++absent <= MOST_SOUGHT;
+      const nearest = isSought ? vocabulary.nearest(term, length >= TWO_EDITS ? 2 : 1).slice(0, NEAREST) : [];
       const near = nearest.length ? nearest : begunOf(typed, vocabulary).map((begun) => [begun, 2] as const);
       for (const [other, distance] of near) add(other, weight * DISCOUNT ** distance);
     }

@@ -57,7 +57,7 @@ test("queries, and what a vocabulary adds to them, in the same order", async () 
     const found = {
       plain: query.plain,
       terms: [...query.terms],
-      words: [...query.words].sort(([left], [right]) => byCodePoint(left, right)),
+      words: [...query.words],
       beside: sorted(query.beside),
       required: sorted(query.required),
       excluded: query.excluded.map(sorted),
