@@ -68,7 +68,7 @@ check: .stamps/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy -p pocketquery -p pocketquery_research -p pocketquery_gateway -p pocketquery_attestation -p pocketquery_join -p pocketquery_mobile \
-		-p pocketquery_privacy -p pocketquery_stores
+		-p pocketquery_privacy -p pocketquery_stores -p pocketquery_corpus
 	$(BIN)/mypy tests examples benchmarks packages/conftest.py packages/*/tests
 	$(BIN)/mypy research/tests research/claims research/studies research/examples
 	$(PYTEST)
@@ -115,7 +115,7 @@ bench-check: .stamps/dev
 .stamps/dev: .stamps/venv pyproject.toml constraints.txt
 	$(INSTALL) ".[dev]" --editable ./research \
 		--editable ./packages/pocketquery-gateway --editable ./packages/pocketquery-attestation \
-		--editable ./packages/pocketquery-join --editable ./packages/pocketquery-mobile \
+		--editable "./packages/pocketquery-corpus[ray]" --editable ./packages/pocketquery-join --editable ./packages/pocketquery-mobile \
 		--editable ./packages/pocketquery-privacy --editable "./packages/pocketquery-stores[faiss,parquet,postgres,qdrant]"
 	@touch $@
 

@@ -40,10 +40,10 @@ from pocketquery import sdk
 from pocketquery.sdk.files import sha256_file, write_atomic
 from pocketquery.sdk.indexing.document_encoder import EncoderSource
 from pocketquery.server.corpus import split_sentences
-from pocketquery.server.corpus.shards.encoding import encode_corpus
-from pocketquery.server.corpus.shards.engine import Engine, run_parts
-from pocketquery.server.corpus.shards.index_corpus import build_encoded_index
-from pocketquery.server.corpus.shards.parts import ShardPart, open_parts
+from pocketquery_corpus.encoding import encode_corpus
+from pocketquery_corpus.engine import Engine, run_parts
+from pocketquery_corpus.indexing import build_encoded_index
+from pocketquery_corpus.parts import ShardPart, open_parts
 
 TENANTS = ("a", "b", "c", "d")
 _CLAUSE = re.compile(r"(?<=[,;:])\s+")

@@ -26,6 +26,7 @@ from pocketquery.sdk.indexing.options import (
     add_files,
     add_passages,
     chosen_encoder,
+    names_engine,
     print_skipped,
     print_skipped_files,
 )
@@ -250,10 +251,8 @@ def _own_folder(arguments: argparse.Namespace) -> str:
 
 
 def _check_only_for_corpora(arguments: argparse.Namespace) -> None:
-    if arguments.engine is not None:
+    if names_engine(arguments):
         raise InvalidInputError("--engine is given without --corpus, whose shards it encodes")
-    if arguments.workers is not None or arguments.ray_address is not None:
-        raise InvalidInputError("--workers and --ray-address go with --engine ray")
     if arguments.passages:
         raise InvalidInputError(
             "--passages is given without --corpus; folders of texts are cut into passages anyway, "

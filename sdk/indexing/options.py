@@ -18,6 +18,7 @@ __all__ = [
     "add_files",
     "add_passages",
     "chosen_encoder",
+    "names_engine",
     "print_skipped",
     "print_skipped_files",
 ]
@@ -87,10 +88,21 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
     add(
         "--engine",
         choices=("local", "ray"),
-        help="local: in this process; ray: in worker processes (extra ray)",
+        help="local: in this process; ray: in worker processes (packages/pocketquery-corpus)",
     )
     add("--workers", type=int, metavar="N", help="of Ray (default: one a processor)")
     add("--ray-address", metavar="ADDRESS", help="a running cluster that shares the files")
+
+
+def names_engine(arguments: argparse.Namespace) -> bool:
+    """Whether :func:`add_engine` was given an engine.
+
+    Raises:
+        InvalidInputError: options that belong to one, without one.
+    """
+    if arguments.engine is None and (arguments.workers, arguments.ray_address) != (None, None):
+        raise InvalidInputError("--workers and --ray-address go with --engine ray")
+    return arguments.engine is not None
 
 
 def chosen_encoder(arguments: argparse.Namespace) -> EncoderSource:

@@ -25,6 +25,7 @@ ALLOWED = {
 # Those of packages/, whose modules stand beside the namespace, and what each may import of ours.
 BESIDE = {
     "pocketquery-attestation": {"pocketquery_attestation", "pocketquery_gateway", "sdk"},
+    "pocketquery-corpus": {"pocketquery_corpus", "server", "sdk"},
     "pocketquery-gateway": {"pocketquery_gateway", "server", "client", "sdk"},
     "pocketquery-join": {"pocketquery_join", "client", "sdk"},
     "pocketquery-mobile": {"pocketquery_mobile", "export", "server", "sdk"},

@@ -103,6 +103,8 @@ def test_the_version_is_written_once_and_javascript_has_the_same(wheel: zipfile.
     ("name", "group", "points"),
     [
         ("pocketquery-attestation", "attestation", {"app-attest", "play-integrity"}),
+        ("pocketquery-corpus", "commands", {"encode-corpus"}),
+        ("pocketquery-corpus", "corpora", {"shards", "mining"}),
         ("pocketquery-gateway", "commands", {"gateway"}),
         ("pocketquery-join", "commands", {"join"}),
         ("pocketquery-mobile", "text_graphs", {"text_graph"}),

@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
-from typing import Any, get_args
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, TypeAlias, get_args
 
 from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.indexing.options import names_engine
+from pocketquery.sdk.plugins import load_plugin
 from pocketquery.sdk.progress import progress
 from pocketquery.server.corpus.groups import Group, GroupList, Kind, Source
 from pocketquery.server.corpus.readers.plain_text import Unit
 from pocketquery.server.corpus.readers.reading import ReadOptions, open_source, read_all
 from pocketquery.server.corpus.readers.tables import Columns
 
-__all__ = ["add_inputs", "named_groups", "named_input", "named_reading", "named_source"]
+__all__ = [
+    "Mine",
+    "add_inputs",
+    "mined_groups",
+    "named_groups",
+    "named_input",
+    "named_reading",
+    "named_source",
+    "unchanged",
+]
+
+Mine: TypeAlias = Callable[[Iterable[Group]], Iterable[Group]]
 
 _INPUT_HELP: dict[Kind, str] = {
     "documents": "JSON Lines (title, text / sentences / paragraphs), a table, plain text, or a "
@@ -64,6 +79,38 @@ def named_groups(arguments: argparse.Namespace) -> tuple[Kind, Iterator[Group]]:
     """The kind that was named, and its groups, one in memory at a time."""
     kind, paths = named_input(arguments)
     return kind, progress(read_all(paths, kind, named_reading(arguments)), "read", kind)
+
+
+def unchanged(groups: Iterable[Group]) -> Iterable[Group]:
+    """The :data:`Mine` of a store."""
+    return groups
+
+
+@contextlib.contextmanager
+def mined_groups(
+    arguments: argparse.Namespace, output: Path, mine: Mine, made: Kind, settings: str
+) -> Iterator[Iterable[Group]]:
+    """Yield what ``mine`` makes of the groups that the command line names.
+
+    With ``--engine``, packages/pocketquery-corpus mines shard by shard.
+
+    Args:
+        arguments: of :func:`add_inputs` and :func:`~pocketquery.sdk.indexing.options.add_engine`.
+        output: what is written of them.
+        mine: from groups to groups, one after the other; workers get it pickled.
+        made: the kind that it makes.
+        settings: what ``mine`` depends on: parts of other settings are made anew.
+
+    Raises:
+        InvalidInputError, CorpusError, ArtifactError, MissingExtraError: as the readers do, and
+            the package.
+    """
+    if not names_engine(arguments):
+        yield mine(named_groups(arguments)[1])
+        return
+    mined_shards = load_plugin("pocketquery.corpora", "mining", "./packages/pocketquery-corpus")
+    with mined_shards(arguments, output, mine, made, settings) as groups:
+        yield groups
 
 
 def named_source(arguments: argparse.Namespace) -> Source:

@@ -39,8 +39,8 @@ def add_pairs(modes: Any) -> None:
 
 
 def _pairs(arguments: argparse.Namespace) -> int:
+    from pocketquery.server.corpus.mining.inputs import mined_groups
     from pocketquery.server.corpus.mining.lcs_pairs import mine_pairs
-    from pocketquery.server.corpus.mining.sharded import mined_groups
     from pocketquery.server.corpus.mining.shuffled_groups import unique_groups
     from pocketquery.server.corpus.store_writer import check_store_replaceable
 

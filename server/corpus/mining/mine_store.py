@@ -38,7 +38,7 @@ def add_store(modes: Any) -> None:
 
 
 def _store(arguments: argparse.Namespace) -> int:
-    from pocketquery.server.corpus.mining.sharded import mined_groups, unchanged
+    from pocketquery.server.corpus.mining.inputs import mined_groups, unchanged
     from pocketquery.server.corpus.mining.shuffled_groups import shuffle_groups, unique_groups
     from pocketquery.server.corpus.store_writer import check_store_replaceable
 

@@ -6,8 +6,6 @@ import pytest
 from huggingface_hub.utils import filter_repo_objects  # type: ignore[attr-defined]
 
 from pocketquery.sdk.errors import PocketQueryWarning, UnknownModelError
-from pocketquery.sdk.indexing.document_encoder import EncoderSource
-from pocketquery.server.corpus.shards.teacher_encoder import absolute_source
 from pocketquery.server.modeling.resolve import HUB_FILES, HUB_UNUSED, model_name, resolve_model
 
 
@@ -34,10 +32,6 @@ def test_a_model_in_the_working_folder_does_not_take_the_demo_teachers_name(
     with pytest.warns(PocketQueryWarning, match=f"^{name} is taken .*; write ./{name} for that"):
         assert resolve_model(name) == teacher
     assert resolve_model(f"./{name}") == Path(name)
-    assert absolute_source(EncoderSource(teacher=name, bundle="default")) == EncoderSource(
-        teacher=name, bundle="default"
-    )
-    assert absolute_source(EncoderSource(teacher=f"./{name}")).teacher == str(tmp_path / name)
 
 
 def test_the_name_a_student_knows_its_teacher_by_leads_back_to_it() -> None:

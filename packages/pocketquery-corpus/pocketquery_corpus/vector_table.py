@@ -19,31 +19,28 @@ _SPACE = b"pocketquery.space_id"
 
 
 class VectorTable:
-    """The columns of a table: ``id``, ``text`` where it is wanted, ``metadata`` (JSON as a text)
-    and ``vector`` (float32, a list of fixed size); the space in the file's metadata.
+    """The columns of a table: ``id``, ``text``, ``metadata`` (JSON as a text) and ``vector``
+    (float32, a list of fixed size); the space in the file's metadata.
 
     Args:
         space_id: of the vectors.
         dimension: of the vectors.
-        texts: whether the texts are in it.
-        extra: that brings pyarrow, for the error.
 
     Raises:
         MissingExtraError: pyarrow is not installed.
     """
 
-    def __init__(self, space_id: str, dimension: int, *, texts: bool, extra: str) -> None:
+    def __init__(self, space_id: str, dimension: int) -> None:
         try:
             import pyarrow
             import pyarrow.parquet
         except ModuleNotFoundError as error:
-            raise MissingExtraError.of("pyarrow", extra) from error
+            raise MissingExtraError.of("pyarrow", "shards") from error
         self._arrow: Any = pyarrow
         self._dimension = dimension
-        self._texts = texts
-        columns = [("id", pyarrow.string())]
-        columns += [("text", pyarrow.string())] if texts else []
-        columns += [
+        columns = [
+            ("id", pyarrow.string()),
+            ("text", pyarrow.string()),
             ("metadata", pyarrow.string()),
             ("vector", pyarrow.list_(pyarrow.float32(), dimension)),
         ]
@@ -61,8 +58,7 @@ class VectorTable:
         arrow = self._arrow
         flat = np.ascontiguousarray(vectors, np.float32).reshape(-1)
         columns = [arrow.array([one.id for one in documents], arrow.string())]
-        if self._texts:
-            columns.append(arrow.array([one.text for one in documents], arrow.string()))
+        columns.append(arrow.array([one.text for one in documents], arrow.string()))
         columns.append(arrow.array([metadata_text(one) for one in documents], arrow.string()))
         columns.append(arrow.FixedSizeListArray.from_arrays(flat, self._dimension))
         return arrow.record_batch(columns, schema=self._schema)
@@ -71,7 +67,7 @@ class VectorTable:
 def read_vector_table(
     path: Path, space_id: str, rows: int
 ) -> Iterator[tuple[list[Document], NDArray[np.float32]]]:
-    """Yield documents and vectors of a table with texts, ``rows`` at a time.
+    """Yield documents and vectors of a table, ``rows`` at a time.
 
     Raises:
         CorruptArtifactError: it is none, or of another space.

@@ -13,7 +13,7 @@ from pocketquery.sdk.files import checked_path
 from pocketquery.server.corpus.readers.lines import is_url, url_errors
 from pocketquery.server.corpus.text_store import MANIFEST
 
-__all__ = ["OnSkipped", "fingerprint", "list_shards"]
+__all__ = ["OnSkipped", "file_system", "list_shards"]
 
 _PLAIN = (".jsonl", ".ndjson")
 SUFFIXES = (*(f"{name}{packed}" for name in _PLAIN for packed in ("", ".gz", ".xz")), ".parquet")
@@ -22,8 +22,6 @@ _HIDDEN_PREFIXES = (".", "_")  # how names begin of what is none of a corpus: _S
 _IS_HIDDEN = "its name begins with a dot or an underscore"
 
 OnSkipped = Callable[[str, str], object]
-
-_VERSION_FIELDS = ("size", "ETag", "Last-Modified")
 
 
 def list_shards(paths: Sequence[Path | str], on_skipped: OnSkipped | None = None) -> list[str]:
@@ -59,32 +57,6 @@ def list_shards(paths: Sequence[Path | str], on_skipped: OnSkipped | None = None
             f"{min(twice)} is named twice; expected each shard once: look at the patterns"
         )
     return shards
-
-
-def fingerprint(shard: str) -> str:
-    """What changes when a shard does: size and time of a file, what its store says of a URL.
-
-    Raises:
-        ArtifactNotFoundError: it is not there.
-        CorpusError, InvalidInputError, MissingExtraError: as :func:`list_shards`.
-    """
-    if is_url(shard):
-        with url_errors(shard):
-            system, place = _system(shard)
-            try:
-                info = system.info(place)
-                # To fsspec a page of the web never changes, whatever its server says of it.
-                return str([system.ukey(place), *(info.get(name) for name in _VERSION_FIELDS)])
-            except FileNotFoundError as error:
-                raise ArtifactNotFoundError(f"{shard}: there is no such file") from error
-    path = Path(shard)
-    if path.is_dir():
-        path = path / MANIFEST
-    try:
-        stat = path.stat()
-    except FileNotFoundError as error:
-        raise ArtifactNotFoundError(f"{shard}: there is no such file") from error
-    return f"{stat.st_size} {stat.st_mtime_ns}"
 
 
 def _of_path(path: str, skipped: OnSkipped) -> list[str]:
@@ -123,7 +95,7 @@ def _of_url(url: str, skipped: OnSkipped) -> list[str]:
     if "::" in url:
         return [url]
     with url_errors(url):
-        system, place = _system(url)
+        system, place = file_system(url)
         if glob.has_magic(url):
             return [system.unstrip_protocol(one) for one in _matching(url, system.glob(place))]
         if system.isdir(place):
@@ -162,7 +134,7 @@ def _shards_of(folder: str, place: str, names: Iterable[str], skipped: OnSkipped
     return shards
 
 
-def _system(url: str) -> tuple[Any, str]:
+def file_system(url: str) -> tuple[Any, str]:
     """fsspec's file system of a URL, and the place there."""
     try:
         import fsspec.core

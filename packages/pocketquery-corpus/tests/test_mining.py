@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
+from small_corpus import bytes_of
 
 from pocketquery.sdk.errors import CorpusError, InvalidInputError
 from pocketquery.server.corpus.text_store import TextStore
 from tests.server.corpus.mining.test_command import run
-from tests.server.corpus.shards.small_corpus import bytes_of
 
 
 @pytest.fixture

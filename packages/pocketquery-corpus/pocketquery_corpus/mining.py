@@ -1,6 +1,7 @@
-"""Mine shard by shard: each shard gives a store of its own, and they are joined at the end.
+"""Mine shard by shard: the entry point ``mining`` of the group ``pocketquery.corpora``.
 
-The groups come in the order of the shards, as if they had been read one after the other.
+Each shard gives a store of its own, and they are joined in the order of the shards, as if they had
+been read one after the other.
 """
 
 from __future__ import annotations
@@ -10,26 +11,18 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
 
 from pocketquery.sdk.indexing.options import print_skipped
 from pocketquery.server.corpus.groups import Group, Kind
-from pocketquery.server.corpus.mining.inputs import named_groups, named_input, named_reading
+from pocketquery.server.corpus.listing import list_shards
+from pocketquery.server.corpus.mining.inputs import Mine, named_input, named_reading
 from pocketquery.server.corpus.readers.reading import ReadOptions, read_numbered
-from pocketquery.server.corpus.shards.engine import chosen_engine, run_parts
-from pocketquery.server.corpus.shards.listing import list_shards
-from pocketquery.server.corpus.shards.parts import ShardPart, open_parts
 from pocketquery.server.corpus.store_writer import write_text_store
 from pocketquery.server.corpus.text_store import TextStore
+from pocketquery_corpus.engine import Engine, chosen_engine, run_parts
+from pocketquery_corpus.parts import ShardPart, open_parts
 
-__all__ = ["Mine", "unchanged", "mined_groups"]
-
-Mine: TypeAlias = Callable[[Iterable[Group]], Iterable[Group]]
-
-
-def unchanged(groups: Iterable[Group]) -> Iterable[Group]:
-    """The :data:`Mine` of a store."""
-    return groups
+__all__ = ["mined_shards"]
 
 
 @dataclass(frozen=True)
@@ -52,30 +45,19 @@ class _Mining:
 
 
 @contextlib.contextmanager
-def mined_groups(
+def mined_shards(
     arguments: argparse.Namespace, output: Path, mine: Mine, made: Kind, settings: str
 ) -> Iterator[Iterable[Group]]:
-    """Yield what ``mine`` makes of the groups that the command line names.
+    """:func:`~pocketquery.server.corpus.mining.inputs.mined_groups` with ``--engine``.
 
-    With ``--engine``, what was made of each shard is kept beside ``output`` until the caller is
-    done: a killed run goes on with the shards that are missing.
-
-    Args:
-        arguments: of :func:`~pocketquery.server.corpus.mining.inputs.add_inputs` and
-            :func:`~pocketquery.sdk.indexing.options.add_engine`.
-        output: what is written of them.
-        mine: from groups to groups, one after the other; workers get it pickled.
-        made: the kind that it makes.
-        settings: what ``mine`` depends on: parts of other settings are made anew.
+    What was made of each shard is kept beside ``output`` until the caller is done: a killed run
+    goes on with the shards that are missing.
 
     Raises:
         InvalidInputError, CorpusError, ArtifactError, MissingExtraError: as
-            :func:`~pocketquery.server.corpus.shards.engine.run_parts` and the readers do.
+            :func:`~pocketquery_corpus.engine.run_parts` and the readers do.
     """
-    engine = chosen_engine(arguments)
-    if engine is None:
-        yield mine(named_groups(arguments)[1])
-        return
+    engine = chosen_engine(arguments) or Engine()
     kind, paths = named_input(arguments)
     reading = named_reading(arguments)
     skipped = list[tuple[str, str]]()

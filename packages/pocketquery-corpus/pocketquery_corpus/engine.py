@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, get_args
 
 from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.indexing.options import names_engine
 from pocketquery.sdk.progress import Progress
-from pocketquery.server.corpus.shards.parts import ShardPart
+from pocketquery_corpus.parts import ShardPart
 
 __all__ = ["Engine", "EngineName", "Work", "chosen_engine", "run_parts"]
 
@@ -35,7 +36,7 @@ class Engine:
     """Where the work is done.
 
     Attributes:
-        name: "local", in this process, or "ray": in worker processes (extra "ray").
+        name: "local", in this process, or "ray": in worker processes (the package's extra "ray").
         workers: how many, of Ray; None for a processor each.
         address: of a Ray cluster that shares the files; None for one of its own on this machine.
     """
@@ -62,9 +63,7 @@ def chosen_engine(arguments: argparse.Namespace) -> Engine | None:
     Raises:
         InvalidInputError: options that do not go together.
     """
-    if arguments.engine is None:
-        if arguments.workers is not None or arguments.ray_address is not None:
-            raise InvalidInputError("--workers and --ray-address go with --engine ray")
+    if not names_engine(arguments):
         return None
     return Engine(arguments.engine, arguments.workers, arguments.ray_address)
 
@@ -75,7 +74,7 @@ def run_parts(
     """Make the parts that are missing; how many an earlier run had made.
 
     Args:
-        parts: of :func:`~pocketquery.server.corpus.shards.parts.open_parts`.
+        parts: of :func:`~pocketquery_corpus.parts.open_parts`.
         work: what makes one.
         engine: where.
         label: what is done, for the progress bar.
@@ -96,7 +95,7 @@ def run_parts(
 def _made(parts: Sequence[ShardPart], work: Work, engine: Engine) -> Iterator[int]:
     """The numbers of parts as they are made."""
     if engine.name == "ray":
-        from pocketquery.server.corpus.shards.ray_engine import run_on_ray
+        from pocketquery_corpus.ray_engine import run_on_ray
 
         yield from run_on_ray(parts, work, engine.workers, engine.address)
         return

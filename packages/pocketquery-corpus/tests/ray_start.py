@@ -2,7 +2,7 @@
 
 Ray starts seven processes, and a part of them has 15 seconds. Each imports jsonschema, which takes
 two seconds more where rfc3987-syntax is installed: it builds a grammar. What we test with brings
-it; who installs the extra "ray" alone has not got it.
+it; who installs the package alone has not got it.
 """
 
 from __future__ import annotations

@@ -16,13 +16,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.errors import ArtifactNotFoundError, InvalidInputError
 from pocketquery.sdk.files import make_folder, real_path, remove_file, write_atomic
 from pocketquery.sdk.folders import hold_folder, recover_folder, release_folder
 from pocketquery.sdk.plain_files import is_closed
-from pocketquery.server.corpus.shards.listing import fingerprint
+from pocketquery.server.corpus.listing import file_system
+from pocketquery.server.corpus.readers.lines import is_url, url_errors
+from pocketquery.server.corpus.text_store import MANIFEST
 
-__all__ = ["ShardPart", "finish_parts", "open_parts"]
+__all__ = ["ShardPart", "finish_parts", "fingerprint", "open_parts"]
+
+_VERSION_FIELDS = ("size", "ETag", "Last-Modified")
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,33 @@ class ShardPart:
 
 def _name(number: int) -> str:
     return f"part-{number:06d}"
+
+
+def fingerprint(shard: str) -> str:
+    """What changes when a shard does: size and time of a file, what its store says of a URL.
+
+    Raises:
+        ArtifactNotFoundError: it is not there.
+        CorpusError, InvalidInputError, MissingExtraError: as
+            :func:`~pocketquery.server.corpus.listing.list_shards`.
+    """
+    if is_url(shard):
+        with url_errors(shard):
+            system, place = file_system(shard)
+            try:
+                info = system.info(place)
+                # To fsspec a page of the web never changes, whatever its server says of it.
+                return str([system.ukey(place), *(info.get(name) for name in _VERSION_FIELDS)])
+            except FileNotFoundError as error:
+                raise ArtifactNotFoundError(f"{shard}: there is no such file") from error
+    path = Path(shard)
+    if path.is_dir():
+        path = path / MANIFEST
+    try:
+        stat = path.stat()
+    except FileNotFoundError as error:
+        raise ArtifactNotFoundError(f"{shard}: there is no such file") from error
+    return f"{stat.st_size} {stat.st_mtime_ns}"
 
 
 def finish_parts(folder: Path, parts: Sequence[ShardPart], name: str, text: str) -> None:
@@ -75,7 +106,7 @@ def open_parts(
 
     Args:
         output: what is going to be made of them.
-        shards: of :func:`~pocketquery.server.corpus.shards.listing.list_shards`.
+        shards: of :func:`~pocketquery.server.corpus.listing.list_shards`.
         settings: what else the parts depend on, as JSON: with others, all are made anew.
         private: they are for their owner alone, as they are where ``output`` is.
 

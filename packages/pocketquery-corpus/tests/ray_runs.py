@@ -1,6 +1,6 @@
 """Runs on Ray in a process of their own, for Ray and pytest's warnings do not go together.
 
-python -m tests.server.corpus.shards.ray_runs MODE CORPUS OUTPUT
+python ray_runs.py MODE CORPUS OUTPUT
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from pocketquery.sdk.errors import PocketQueryError
 from pocketquery.sdk.indexing.document_encoder import DocumentEncoder, EncoderSource
-from pocketquery.server.corpus.shards.encoding import encode_corpus
-from pocketquery.server.corpus.shards.engine import Engine
+from pocketquery_corpus.encoding import encode_corpus
+from pocketquery_corpus.engine import Engine
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from small_corpus import bytes_of, documents, write_shards
 
 from pocketquery import sdk
 from pocketquery.sdk.cli import main
@@ -37,17 +38,16 @@ from pocketquery.sdk.indexing.building import build_index
 from pocketquery.sdk.indexing.command import index
 from pocketquery.sdk.indexing.document_encoder import DocumentEncoder, EncoderSource
 from pocketquery.server.corpus import read_documents
-from pocketquery.server.corpus.shards import encoding
-from pocketquery.server.corpus.shards.encoding import EncodedCorpus, encode_corpus
-from pocketquery.server.corpus.shards.engine import Engine
-from pocketquery.server.corpus.shards.index_corpus import build_encoded_index
-from pocketquery.server.corpus.shards.listing import fingerprint, list_shards
-from pocketquery.server.corpus.shards.parts import open_parts
-from pocketquery.server.corpus.shards.teacher_encoder import absolute_source
+from pocketquery.server.corpus.listing import list_shards
+from pocketquery_corpus import encoding
+from pocketquery_corpus.encoder_source import absolute_source
+from pocketquery_corpus.encoding import EncodedCorpus, encode_corpus
+from pocketquery_corpus.engine import Engine
+from pocketquery_corpus.indexing import build_encoded_index
+from pocketquery_corpus.parts import fingerprint, open_parts
 from tests.commands import run_command
 from tests.kills import by_fork, killed
 from tests.sdk.tiny_bundle import write_tiny_bundle
-from tests.server.corpus.shards.small_corpus import bytes_of, documents, write_shards
 
 pytest.importorskip("pyarrow", reason="needs pyarrow (extra shards)")
 pytest.importorskip("fsspec", reason="needs fsspec (extra shards)")
@@ -136,38 +136,6 @@ def test_shards_are_patterns_folders_and_urls(tmp_path: Path) -> None:
     for bad, error, words in refused:
         with pytest.raises(error, match=words):
             encode_corpus(bad, toy, tmp_path / "bad")
-
-
-def test_a_folder_is_read_with_all_below_it_and_the_rest_is_named(tmp_path: Path) -> None:
-    corpus = tmp_path / "c"
-    shards = ["A.JSONL", "a.ndjson", "part=2/b.Parquet", "part=2/x/c.jsonl.GZ", "z.jsonl.xz"]
-    ending = "expected one of .jsonl,"
-    hidden = "begins with a dot or an underscore"
-    inside = [".git/d.jsonl", "part=2/_temporary/0/e.jsonl"]
-    others = {
-        "_SUCCESS": hidden, ".a.jsonl.crc": hidden,
-        "part=2/notes.txt": ending, "b.jsonl.zst": ending, "b.jsonl.bz2": ending, "c.csv": ending,
-        "x.parquet.tmp": ending,
-    }  # fmt: skip
-    for name in (*shards, *others, *inside):
-        (corpus / name).parent.mkdir(parents=True, exist_ok=True)
-        (corpus / name).touch()
-    others |= {".git": hidden, "part=2/_temporary": hidden}
-    found = dict[str, str]()
-    assert list_shards([corpus], found.__setitem__) == [str(corpus / one) for one in shards]
-    assert {str(Path(one).relative_to(corpus)) for one in found} == set(others)
-    for name, why in others.items():
-        assert why in found[str(corpus / name)], name
-    of_urls = dict[str, str]()
-    urls = list_shards([f"file://{corpus}"], of_urls.__setitem__)
-    assert urls == [f"file://{corpus / one}" for one in shards]
-    assert set(of_urls) == set(found)
-    (corpus / "linked").symlink_to(corpus / "part=2")
-    (corpus / "gone.jsonl").symlink_to(corpus / "nothing")
-    os.mkfifo(corpus / "pipe.jsonl")
-    assert list_shards([corpus], found.__setitem__) == [str(corpus / one) for one in shards]
-    assert "link to a folder" in found[str(corpus / "linked")]
-    assert found[str(corpus / "gone.jsonl")] == found[str(corpus / "pipe.jsonl")] == "no plain file"
 
 
 def written(folder: Path, name: str, rows: Sequence[Mapping[str, object]], kind: str) -> Path:
@@ -273,22 +241,6 @@ def test_an_id_of_two_shards_is_named_with_both(tmp_path: Path) -> None:
 def _index(corpus: Path, output: Path, *options: str) -> None:
     """As the command, with its errors."""
     run_command(index, "index", "--corpus", corpus, "--output", output, "--symmetric", *options)
-
-
-def test_a_pattern_means_the_same_everywhere(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    here = tmp_path / "[2024]"  # which is no pattern
-    names = [write_shards(here / name, (1,)) / "0.jsonl" for name in ("a", "a/b", "a/b/c")]
-    monkeypatch.chdir(here)
-    assert list_shards(["a/*.jsonl"]) == [str(names[0])]
-    assert list_shards(["a/**/*.jsonl"]) == [str(one) for one in names]
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "[2024]").rename(tmp_path / "2024")
-    for pattern in ("2024/**/0.jsonl", "2024/**/**/0.jsonl"):
-        urls = list_shards([f"file://{tmp_path}/{pattern}"])
-        assert [f"file://{one}" for one in list_shards([pattern])] == urls
-        assert len(urls) == 3
 
 
 def test_a_bad_shard_is_named_and_the_others_are_kept(tmp_path: Path) -> None:
@@ -499,7 +451,7 @@ def test_two_at_once_and_other_folders_are_refused(
     with pytest.raises(InvalidInputError, match="the Ray engine's"):
         Engine("local", 2)
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(MissingExtraError, match=r"pocketquery\[ray\]"):
+    with pytest.raises(MissingExtraError, match=r"pocketquery-corpus\[ray\]"):
         encode_corpus([corpus], toy, tmp_path / "out", engine=Engine("ray"))
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MissingExtraError, match=r"pocketquery\[shards\]"):
@@ -569,8 +521,9 @@ def test_the_demo_teacher_is_no_folder_of_that_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for name in ("demo", "teacher"):  # `pocketquery demo` leaves the first
+    for name in ("demo", "all-MiniLM-L6-v2", "teacher"):  # `pocketquery demo` leaves the first
         (tmp_path / name).mkdir()
-    assert absolute_source(EncoderSource()) == EncoderSource()
+    for source in (EncoderSource(), EncoderSource("demo"), EncoderSource("all-MiniLM-L6-v2")):
+        assert absolute_source(source) == source
     assert absolute_source(EncoderSource("./demo")).teacher == str(tmp_path / "demo")
     assert absolute_source(EncoderSource("teacher")).teacher == str(tmp_path / "teacher")

@@ -31,12 +31,12 @@ from pocketquery.sdk.index.documents import Document
 from pocketquery.sdk.indexing.building import encode_documents
 from pocketquery.sdk.indexing.document_encoder import DocumentEncoder
 from pocketquery.sdk.plain_files import is_private, local_places
+from pocketquery.server.corpus.listing import OnSkipped, list_shards
 from pocketquery.server.corpus.readers.documents import Place, read_documents
-from pocketquery.server.corpus.shards.engine import Engine, run_parts
-from pocketquery.server.corpus.shards.listing import OnSkipped, list_shards
-from pocketquery.server.corpus.shards.parts import ShardPart, finish_parts, open_parts
-from pocketquery.server.corpus.shards.screening import TextCounts, no_documents, screened
-from pocketquery.server.corpus.shards.vector_table import VectorTable, read_vector_table
+from pocketquery.server.corpus.screening import TextCounts, no_documents, screened
+from pocketquery_corpus.engine import Engine, run_parts
+from pocketquery_corpus.parts import ShardPart, finish_parts, open_parts
+from pocketquery_corpus.vector_table import VectorTable, read_vector_table
 
 __all__ = [
     "INFO",
@@ -192,7 +192,7 @@ class _Encoding:
 
     def open(self) -> Callable[[ShardPart], None]:
         encoder = self.open_encoder()
-        table = VectorTable(encoder.space_id, encoder.dimension, texts=True, extra="shards")
+        table = VectorTable(encoder.space_id, encoder.dimension)
         return lambda part: self._make(part, encoder, table)
 
     def _make(self, part: ShardPart, encoder: DocumentEncoder, table: VectorTable) -> None:
@@ -217,8 +217,7 @@ def encode_corpus(
     on_skipped: OnSkipped | None = None,
     show_progress_bar: bool = False,
 ) -> EncodingReport:
-    """Encode the documents of ``corpus`` into the folder ``output``, one part a shard (extra
-    "shards").
+    """Encode the documents of ``corpus`` into the folder ``output``, one part a shard.
 
     A run that was killed, or met a bad shard, goes on with the shards that are missing; one that
     changed meanwhile is encoded again. Ids are unique within a shard; building an index compares
@@ -231,7 +230,7 @@ def encode_corpus(
         batch_size: texts a call of the encoder.
         engine: where it is done; None for this process.
         passages: cut documents that are longer than the encoder reads, see
-            :func:`~pocketquery.server.corpus.shards.screening.screened`, which also leaves out
+            :func:`~pocketquery.server.corpus.screening.screened`, which also leaves out
             documents without a word.
         on_skipped: told of each file in a folder that is not read, and why.
         show_progress_bar: shards done, rate and time left, on stderr.
@@ -280,7 +279,7 @@ def encoded_parts(
     start = time.perf_counter()
     shards = list_shards(corpus, on_skipped)
     encoder = open_encoder()
-    VectorTable(encoder.space_id, encoder.dimension, texts=True, extra="shards")  # is it installed?
+    VectorTable(encoder.space_id, encoder.dimension)  # is it installed?
     settings = {
         "format": [_FORMAT, _VERSION],
         "space": [encoder.space_id, encoder.dimension],

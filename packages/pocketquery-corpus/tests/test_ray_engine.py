@@ -9,11 +9,11 @@ import time
 from pathlib import Path
 
 import pytest
+from ray_start import ray_environment
+from small_corpus import bytes_of, write_shards
 
 from pocketquery.sdk.indexing.document_encoder import EncoderSource
-from pocketquery.server.corpus.shards.encoding import encode_corpus
-from tests.ray_start import ray_environment
-from tests.server.corpus.shards.small_corpus import bytes_of, write_shards
+from pocketquery_corpus.encoding import encode_corpus
 
 pytest.importorskip("pyarrow", reason="needs pyarrow (extra shards)")
 pytest.importorskip("ray", reason="needs Ray (extra ray)")
@@ -21,11 +21,11 @@ psutil = pytest.importorskip("psutil", reason="needs psutil (extra ray)")
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]  # a busy machine starts Ray in minutes
 ROOT = Path(__file__).parents[4]
-MODULE = "tests.server.corpus.shards.ray_runs"
+PROGRAM = Path(__file__).parent / "ray_runs.py"
 
 
 def run(mode: str, corpus: Path, output: Path) -> str:
-    command = [sys.executable, "-m", MODULE, mode, str(corpus), str(output)]
+    command = [sys.executable, str(PROGRAM), mode, str(corpus), str(output)]
     environment = ray_environment(output.parent / "environment")
     ended = subprocess.run(
         command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=800
@@ -49,7 +49,7 @@ def test_a_killed_worker_costs_its_shard_and_no_byte(kind: str, tmp_path: Path) 
 def test_a_killed_driver_goes_on_where_it_was_and_leaves_no_process(tmp_path: Path) -> None:
     corpus = write_shards(tmp_path / "corpus", (20, 20, 20))  # waits in the second
     marker = tmp_path / "out.spoilt"
-    command = [sys.executable, "-m", MODULE, "waits", str(corpus), str(tmp_path / "out")]
+    command = [sys.executable, str(PROGRAM), "waits", str(corpus), str(tmp_path / "out")]
     environment = ray_environment(tmp_path / "environment")
     with subprocess.Popen(command, cwd=ROOT, env=environment) as driver:
         while not marker.exists():

@@ -16,7 +16,7 @@ from pocketquery.sdk.indexing.options import (
     chosen_encoder,
     print_skipped,
 )
-from pocketquery.server.corpus.shards.engine import chosen_engine
+from pocketquery_corpus.engine import chosen_engine
 
 __all__ = ["encode_corpus_command"]
 
@@ -58,8 +58,8 @@ def encode_corpus_command(subparsers: Any) -> None:
 
 
 def _encode_corpus(arguments: argparse.Namespace) -> int:
-    from pocketquery.server.corpus.shards.encoding import encode_corpus
-    from pocketquery.server.corpus.shards.teacher_encoder import absolute_source
+    from pocketquery_corpus.encoder_source import absolute_source
+    from pocketquery_corpus.encoding import encode_corpus
 
     skipped = list[tuple[str, str]]()
     try:

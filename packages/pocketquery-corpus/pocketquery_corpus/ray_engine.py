@@ -19,8 +19,8 @@ import numpy as np
 
 from pocketquery.sdk import errors
 from pocketquery.sdk.errors import MissingExtraError, PocketQueryError
-from pocketquery.server.corpus.shards.engine import Work
-from pocketquery.server.corpus.shards.parts import ShardPart
+from pocketquery_corpus.engine import Work
+from pocketquery_corpus.parts import ShardPart
 
 __all__ = ["run_on_ray"]
 
@@ -62,7 +62,7 @@ def run_on_ray(
         import ray
         import ray.data
     except ModuleNotFoundError as error:
-        raise MissingExtraError.of("ray", "ray") from error
+        raise MissingExtraError.of("ray", "./packages/pocketquery-corpus[ray]") from error
     by_number = {one.number: one for one in parts}
     count = min(workers or os.cpu_count() or 1, len(parts))
     with _quiet(ray), _running(ray, count, address):

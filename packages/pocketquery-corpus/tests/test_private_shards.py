@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from test_encoding import toy
 
 from pocketquery.sdk.index.builder import create_index
 from pocketquery.server.corpus import read_documents
-from pocketquery.server.corpus.shards.encoding import EncodedCorpus, encode_corpus
-from pocketquery.server.corpus.shards.index_corpus import build_encoded_index
-from tests.server.corpus.shards.test_encoding import toy
+from pocketquery_corpus.encoding import EncodedCorpus, encode_corpus
+from pocketquery_corpus.indexing import build_encoded_index
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="permissions of POSIX")
 

@@ -3,32 +3,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from pathlib import Path
-from typing import Any
-
 from pocketquery.sdk.bundle.bundle import Bundle
-from pocketquery.sdk.bundle.installed import installed_bundle
 from pocketquery.sdk.errors import MissingExtraError, SpaceMismatchError
 from pocketquery.sdk.indexing.document_encoder import DocumentEncoder, EncoderSource
 
-__all__ = ["absolute_source", "open_teacher"]
-
-
-def absolute_source(source: EncoderSource) -> EncoderSource:
-    """The same with absolute paths, for processes with other working folders."""
-    named = {"public_key": source.public_key}
-    # Names stay names, whatever is called so in the working folder.
-    if source.bundle is not None and installed_bundle(source.bundle) is None:
-        named["bundle"] = source.bundle
-    if source.teacher is not None and not _is_offline(source.teacher):
-        named["teacher"] = source.teacher
-    paths: dict[str, Any] = {
-        name: str(Path(value).absolute())
-        for name, value in named.items()
-        if isinstance(value, (str, Path)) and Path(value).exists()
-    }
-    return replace(source, **paths)
+__all__ = ["open_teacher"]
 
 
 def open_teacher(source: EncoderSource) -> DocumentEncoder:
@@ -66,11 +45,3 @@ def open_teacher(source: EncoderSource) -> DocumentEncoder:
         # A student may teach, too: its space is its teacher's, and its vectors are its own.
         digest=teacher.content_id,
     )
-
-
-def _is_offline(teacher: str) -> bool:
-    try:
-        from pocketquery.server.modeling.resolve import offline_teacher
-    except ImportError:  # without torch no teacher opens, and opening it says so
-        return True
-    return offline_teacher(teacher) is not None
