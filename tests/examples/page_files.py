@@ -114,6 +114,7 @@ def stand_in_checkout(desk: Desk) -> None:
 
 
 @before("encoders.md", "install ./packages/pocketquery-minilm")
+@before("how-to/large-corpora.md", "packages/pocketquery-corpus")
 @before("how-to/servers.md", "packages/pocketquery-stores")
 def copy_packages(desk: Desk) -> None:
     shutil.copytree(ROOT / "packages", desk.folder / "packages")  # pip builds in them
