@@ -7,9 +7,9 @@ import pytest
 
 from pocketquery.sdk.errors import CorruptArtifactError, MissingExtraError
 from pocketquery.sdk.indexing.document_encoder import EncoderSource
-from pocketquery.server.corpus.shards.teacher_encoder import absolute_source
 from pocketquery.server.modeling import SentenceEncoder, resolve_model
 from pocketquery.server.modeling.resolve import model_name
+from pocketquery_corpus.encoder_source import absolute_source
 
 _QUERIES = ["how much protein should a female eat", "南瓜的家常做法"]
 _PASSAGES = [
