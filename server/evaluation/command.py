@@ -34,6 +34,7 @@ examples:
       --queries queries.tsv.gz --qrels qrels.tsv.gz --json
   pocketquery evaluate --bundle demo/bundle --dataset scifact/ --typos 0.08 --seed 1
   pocketquery evaluate --teacher encoder --dataset scifact/          # an encoder alone
+  pocketquery evaluate --teacher cpdae-encoder --words "who discovered oxygen"
 
 The documents are encoded by the teacher, the queries by the bundle. Rows: teacher (both sides,
 float), bundle (int8, through the index), bm25, hybrid (bundle and bm25 as the index fuses them),
@@ -66,12 +67,22 @@ class EvaluateOptions(Settings):
     cache: Annotated[str | None, "keep the teacher's document vectors here", Option("FOLDER")] = (
         None
     )
+    words: Annotated[
+        tuple[str, ...],
+        "instead of measuring: the words that the teacher's vector of a text predicts, where "
+        '"pretrain --objective cpdae" made it; may be repeated',
+        Option("TEXT", repeated=True),
+    ] = ()
     json: AsJson = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.bundle and not self.teacher:
             raise InvalidInputError("nothing to measure; expected --bundle, --teacher or both")
+        if self.words and (self.bundle or not self.teacher):
+            raise InvalidInputError(
+                "--words shows what a teacher predicts; expected --teacher alone"
+            )
 
 
 def evaluate(subparsers: Any) -> None:
@@ -96,6 +107,8 @@ def _run(options: EvaluateOptions) -> int:
         from pocketquery.server.modeling import SentenceEncoder
     except ImportError as error:
         raise MissingExtraError.of(error.name or "torch", "server") from error
+    if options.words:
+        return _show_words(options)
     files = _files(options)
     bundle = None
     if options.bundle:
@@ -121,6 +134,19 @@ def _run(options: EvaluateOptions) -> int:
         print(json.dumps(result.means() | more))
     else:
         print(table.evaluation_table(result))
+    return 0
+
+
+def _show_words(options: EvaluateOptions) -> int:
+    from pocketquery.server.objectives import WordPredictor
+
+    predictor = WordPredictor.load(options.teacher or "")
+    predicted = {text: predictor.words(text) for text in options.words}
+    if options.json:
+        print(json.dumps({text: dict(words) for text, words in predicted.items()}))
+        return 0
+    for text, words in predicted.items():
+        print(f"{text}\n  " + "  ".join(f"{word} {share:.3f}" for word, share in words))
     return 0
 
 

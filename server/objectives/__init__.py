@@ -3,6 +3,7 @@
 from pocketquery.server.objectives.objective import Batch, LossParts, Objective
 from pocketquery.server.objectives.registry import OBJECTIVES, build_objective, objective_class
 from pocketquery.server.objectives.shared.infilling import BLANK, Infiller, Infilling
+from pocketquery.server.objectives.shared.word_predictor import PredictedWord, WordPredictor
 
 __all__ = [
     "BLANK",
@@ -12,6 +13,8 @@ __all__ = [
     "Infilling",
     "LossParts",
     "Objective",
+    "PredictedWord",
+    "WordPredictor",
     "build_objective",
     "objective_class",
 ]

@@ -59,9 +59,9 @@ class CcpConfig(Settings):
     bank: Annotated[
         Literal["language", "shared", "none"],
         "negatives of earlier batches: one bank a language (the paper's), one shared by all, or "
-        "none. With batches of 32 and rates of 1e-4 and more every bank we tried ended in "
-        "collapse, and none did not; the paper has batches of 2,048 and 3e-5",
-    ] = "none"
+        "none. The paper has 2,048 windows a step and a rate of 3e-5. With 32 a step and rates of "
+        "1e-4 and more every bank we tried ended in collapse: take none there",
+    ] = "language"
     bank_size: Annotated[
         int,
         whole(),
@@ -151,6 +151,14 @@ class Ccp(Objective[Neighbours]):
         pooled = self._pooled(encoder, batch["input_ids"], batch["attention_mask"])
         with torch.autocast(pooled.device.type, enabled=False):  # cosines need float32
             return self._contrast(pooled, batch)
+
+    def project(
+        self, encoder: SentenceEncoder, input_ids: torch.Tensor, attention_mask: torch.Tensor
+    ) -> torch.Tensor:
+        """The head's vectors: a bank's collapse shows there first."""
+        pooled = self._pooled(encoder, input_ids, attention_mask)
+        vectors: torch.Tensor = self.head(pooled, batch_statistics=self.config.bn_mode == "vanilla")
+        return vectors
 
     def _pooled(
         self, encoder: SentenceEncoder, ids: torch.Tensor, mask: torch.Tensor

@@ -12,6 +12,7 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -44,6 +45,7 @@ from pocketquery.server.objectives.shared.js_contrast import (
 )
 from pocketquery.server.objectives.shared.losses import cosines, same_text_mask
 from pocketquery.server.objectives.shared.masking import IGNORED, bert_mask, special_mask
+from pocketquery.server.objectives.shared.word_predictor import save_bag_decoder
 
 __all__ = ["Cpdae", "CpdaeConfig"]
 
@@ -65,10 +67,10 @@ class CpdaeConfig(Settings):
     contrast_weight: Annotated[float, number(0), "lambda, the contrast's weight"] = 0.1
     rec_reduction: Annotated[
         Literal["per_positive", "sum", "mean"],
-        'over the tokens of a text, see :func:`reconstruction_loss`. "sum" is the paper\'s '
-        'formula. Beside it and "per_positive" the contrast is a thousandth of the gradient and '
-        'cannot be felt; "mean" lets it (.57 of the reconstruction\'s)',
-    ] = "per_positive"
+        'over the tokens of a text, see :func:`reconstruction_loss`. Beside "mean" the contrast '
+        "has .57 of the reconstruction's gradient. \"sum\" is the paper's formula; beside it and "
+        '"per_positive" the contrast has a thousandth, and is as good as off',
+    ] = "mean"
     mask_rate: Annotated[
         float, number(above=0, below=1), "share of the tokens that MLM predicts"
     ] = 0.15
@@ -86,7 +88,7 @@ class _Views:
 
 
 class Cpdae(Objective[str]):
-    """Words from the vector, their contrast, and MLM.
+    """Words from the vector, their contrast, and MLM; the decoder is saved beside the encoder.
 
     The paper's vector is the first token's: an encoder with ``pooling="cls"``. Here it is whatever
     the encoder pools, so that what is trained is what ships.
@@ -104,6 +106,7 @@ class Cpdae(Objective[str]):
         self.config = config or CpdaeConfig()
         self.tokenizer = encoder.tokenizer
         self.max_length = min(self.config.max_length, encoder.max_length)
+        self.pooling = encoder.pooling
         self.mlm_head = MlmHead(encoder)
         self.decoder = BagDecoder(encoder)
         self.register_buffer("counts", torch.zeros(len(self.decoder.bias), dtype=torch.int64))
@@ -170,6 +173,10 @@ class Cpdae(Objective[str]):
             total = total + self.config.contrast_weight * parts["contrast"]
         return LossParts(total, parts, stats)
 
+    def save_beside(self, folder: Path, shipped: SentenceEncoder) -> None:
+        """Write the decoder into the folder of the ``shipped`` encoder: WordPredictor reads it."""
+        save_bag_decoder(folder, self.decoder, shipped, self.pooling)
+
     def _views(self, encoder: SentenceEncoder, batch: Batch) -> _Views:
         if not self.prepared:
             raise InvalidInputError(
@@ -177,7 +184,7 @@ class Cpdae(Objective[str]):
                 "before the first step"
             )
         states = encoder.states(batch["input_ids"], batch["attention_mask"])
-        vectors = pool(states, batch["attention_mask"], encoder.pooling)
+        vectors = pool(states, batch["attention_mask"], self.pooling)
         logits = self.decoder(vectors, encoder)
         return _Views(states, vectors, logits, multi_hot(batch["targets"], logits.shape[1]))
 

@@ -3,34 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 from torch import nn
 from torch.nn import functional
 
-from pocketquery.sdk.errors import (
-    ArtifactNotFoundError,
-    CorruptArtifactError,
-    SpaceMismatchError,
-    UnsupportedVersionError,
-)
-from pocketquery.sdk.files import write_atomic
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.vocabulary_cross_entropy import vocabulary_cross_entropy
+from pocketquery.server.objectives.shared.decoder_files import reading_beside, save_beside
 
 __all__ = ["DECODER_FILE", "DecoderShape", "GurDecoder", "load_decoder", "save_decoder"]
 
 DECODER_FILE = "infilling.safetensors"
 """Name of the decoder's file in a model's folder."""
-
-_VERSION = 1
-_KEY = "pocketquery_infilling"
 
 
 @dataclass(frozen=True)
@@ -151,20 +139,13 @@ class GurDecoder(nn.Module):
 def save_decoder(folder: Path | str, decoder: GurDecoder, encoder: SentenceEncoder) -> None:
     """Write the decoder into the folder of the saved model it belongs to.
 
-    Saving the model itself replaces its folder, decoder included: the decoder is saved after it.
-
     Args:
         folder: where ``encoder`` was saved.
         decoder: trained together with it.
         encoder: the exported model; the decoder is tied to its table and refuses any other.
     """
-    about = {
-        "version": _VERSION,
-        "space_id": encoder.space_id,
-        "shape": dataclasses.asdict(decoder.shape),
-    }
-    state = {name: value.cpu().contiguous() for name, value in decoder.state_dict().items()}
-    write_atomic(Path(folder) / DECODER_FILE, save(state, {_KEY: json.dumps(about)}))
+    shape = {"shape": dataclasses.asdict(decoder.shape)}
+    save_beside(Path(folder) / DECODER_FILE, decoder.state_dict(), shape, encoder)
 
 
 def load_decoder(folder: Path | str, encoder: SentenceEncoder) -> GurDecoder:
@@ -177,35 +158,8 @@ def load_decoder(folder: Path | str, encoder: SentenceEncoder) -> GurDecoder:
         SpaceMismatchError: it was trained with other weights than the encoder's.
     """
     path = Path(folder) / DECODER_FILE
-    if not path.is_file():
-        raise ArtifactNotFoundError(
-            f"{folder} holds no {DECODER_FILE}; expected a model that was trained by the objective "
-            '"gur" with its language model, and saved with its decoder'
-        )
-    try:
-        with safe_open(path, framework="pt") as file:
-            about = json.loads((file.metadata() or {})[_KEY])
-            state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        _check(about, encoder, path)
-        shape = {**about["shape"], "sentinels": tuple(about["shape"]["sentinels"])}
+    with reading_beside(path, encoder, "gur", "with its language model") as saved:
+        shape = {**saved.about["shape"], "sentinels": tuple(saved.about["shape"]["sentinels"])}
         decoder = GurDecoder(DecoderShape(**shape))
-        decoder.load_state_dict(state)
-    except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
-        if isinstance(error, SpaceMismatchError):
-            raise
-        raise CorruptArtifactError(
-            f"{path} is not a readable decoder ({type(error).__name__}); copy the model again"
-        ) from error
+        decoder.load_state_dict(saved.tensors)
     return decoder.to(encoder.device).eval()
-
-
-def _check(about: Any, encoder: SentenceEncoder, path: Path) -> None:
-    if about["version"] > _VERSION:
-        raise UnsupportedVersionError(
-            f"{path} is of version {about['version']}; this release reads up to {_VERSION}. "
-            "Install a newer one"
-        )
-    if about["space_id"] != encoder.space_id:
-        raise SpaceMismatchError.between(
-            f"the decoder {path}", about["space_id"], "the encoder", encoder.space_id
-        )

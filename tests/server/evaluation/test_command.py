@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from pocketquery.sdk.errors import (
+    ArtifactNotFoundError,
     InvalidInputError,
     SignatureError,
     SpaceMismatchError,
@@ -16,6 +17,8 @@ from pocketquery.sdk.errors import (
 )
 from pocketquery.server.evaluation import METRICS
 from pocketquery.server.evaluation.command import evaluate
+from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.objectives.cpdae import Cpdae
 from tests.commands import run_command
 from tests.sdk.tiny_bundle import write_tiny_bundle
 
@@ -44,6 +47,28 @@ def test_json_is_one_object_with_the_five_rows(
     files = ("--corpus", dataset / "corpus.jsonl.gz", "--queries", dataset / "queries.jsonl")
     assert run(*options, *files, "--qrels", dataset / "qrels/test.tsv.gz") == 0
     assert json.loads(capsys.readouterr().out) == result
+
+
+def test_the_words_of_a_cpdae_encoder_are_shown(
+    teacher_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    encoder = SentenceEncoder.load(teacher_folder)
+    encoder.save(tmp_path / "encoder")
+    Cpdae(encoder).save_beside(tmp_path / "encoder", encoder)
+    options = ("--teacher", tmp_path / "encoder", "--words", "oxygen", "--words", "who ?")
+    assert run(*options, "--json") == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert list(shown) == ["oxygen", "who ?"]
+    assert [len(words) for words in shown.values()] == [10, 10]
+    assert run(*options) == 0
+    lines = capsys.readouterr().out.splitlines()
+    best, share = next(iter(shown["oxygen"].items()))
+    assert lines[0] == "oxygen"
+    assert lines[1].split()[:2] == [best, f"{share:.3f}"]
+    with pytest.raises(ArtifactNotFoundError, match="cpdae"):
+        run("--teacher", teacher_folder, "--words", "oxygen")
+    with pytest.raises(InvalidInputError, match="--teacher alone"):
+        run("--bundle", tmp_path, "--words", "oxygen")
 
 
 def test_the_table_is_readable(

@@ -110,6 +110,16 @@ def test_a_batch_in_one_language_never_changes_the_loss_of_another(bn_mode: str)
     assert value(encoder, objective, english) == loss
 
 
+def test_by_default_each_language_has_its_bank() -> None:
+    objective = Ccp(bert_teacher(layers=1, width=32), CcpConfig(mlm_probability=0.0))
+    assert objective.bank is not None
+    batch = batch_of(objective, 0)
+    objective.loss(bert_teacher(layers=1, width=32), batch)
+    objective.after_step(bert_teacher(layers=1, width=32), batch, 0, 10)
+    assert len(objective.bank.read("en").texts) == 6
+    assert len(objective.bank.read("fr").texts) == 0
+
+
 def test_a_shared_bank_lets_languages_in_and_no_bank_lets_nothing_in() -> None:
     encoder, objective = made(bank="shared", bn_mode="none")
     english = batch_of(objective, 0)

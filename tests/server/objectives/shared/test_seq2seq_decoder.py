@@ -146,10 +146,10 @@ def test_a_damaged_file_is_refused(
     elif damage == "foreign":
         save_file(state, path)
     elif damage == "json":
-        save_file(state, path, {"pocketquery_infilling": "{"})
+        save_file(state, path, {"pocketquery_decoder": "{"})
     else:
         about = json.dumps({"version": 1, "space_id": encoder.space_id})
-        save_file(state, path, {"pocketquery_infilling": about})
+        save_file(state, path, {"pocketquery_decoder": about})
     with pytest.raises(CorruptArtifactError, match="copy the model again"):
         load_decoder(folder, encoder)
 
@@ -157,6 +157,6 @@ def test_a_damaged_file_is_refused(
 def test_a_newer_version_is_refused(saved: tuple[Path, SentenceEncoder, GurDecoder]) -> None:
     folder, encoder, _ = saved
     state = load_file(folder / DECODER_FILE)
-    save_file(state, folder / DECODER_FILE, {"pocketquery_infilling": '{"version": 2}'})
+    save_file(state, folder / DECODER_FILE, {"pocketquery_decoder": '{"version": 2}'})
     with pytest.raises(UnsupportedVersionError, match="version 2; this release reads up to 1"):
         load_decoder(folder, encoder)
