@@ -45,10 +45,10 @@ from pocketquery.client.offer import Offer
 from pocketquery.client.update import UpdateHeader, encode_update
 from pocketquery.sdk.bundle.adapter import pack_adapter
 from pocketquery.sdk.bundle.bundle import Bundle
-from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer
-from pocketquery.server.federation.cohorts.cohort_sum import CohortSum
 from pocketquery.server.federation.rounds.settings import RoundSettings
 from pocketquery.server.federation.rounds.state import FederationState
+from pocketquery_gateway.cohorts.cohort_offer import CohortOffer
+from pocketquery_gateway.cohorts.cohort_sum import CohortSum
 from pocketquery_gateway.control_client import Control
 from pocketquery_gateway.journal import JOURNAL, GatewayJournal
 

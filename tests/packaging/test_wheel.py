@@ -106,6 +106,7 @@ def test_the_version_is_written_once_and_javascript_has_the_same(wheel: zipfile.
         ("pocketquery-corpus", "commands", {"encode-corpus"}),
         ("pocketquery-corpus", "corpora", {"shards", "mining"}),
         ("pocketquery-gateway", "commands", {"gateway"}),
+        ("pocketquery-gateway", "round_nodes", {"gateways"}),
         ("pocketquery-join", "commands", {"join"}),
         ("pocketquery-mobile", "text_graphs", {"text_graph"}),
         ("pocketquery-privacy", "commands", {"privacy"}),

@@ -27,9 +27,9 @@ from starlette.routing import Route
 from starlette.types import ExceptionHandler
 
 from pocketquery.sdk.errors import PocketQueryError
-from pocketquery.server.federation.cohorts.announced_release import AnnouncedRelease
-from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer
-from pocketquery.server.federation.cohorts.stage_bundle import StageBundle
+from pocketquery_gateway.cohorts.announced_release import AnnouncedRelease
+from pocketquery_gateway.cohorts.cohort_offer import CohortOffer
+from pocketquery_gateway.cohorts.stage_bundle import StageBundle
 from pocketquery_gateway.entrance.requests import Entrance
 from pocketquery_gateway.gateway import Gateway
 from pocketquery_gateway.problems import Problem

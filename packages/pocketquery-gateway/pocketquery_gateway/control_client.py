@@ -11,9 +11,9 @@ import time
 from pathlib import Path
 
 from pocketquery.sdk.errors import ArtifactError, InvalidInputError
-from pocketquery.server.federation.cohorts.announced_release import AnnouncedRelease
-from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer
-from pocketquery.server.federation.cohorts.stage_bundle import StageBundle
+from pocketquery_gateway.cohorts.announced_release import AnnouncedRelease
+from pocketquery_gateway.cohorts.cohort_offer import CohortOffer
+from pocketquery_gateway.cohorts.stage_bundle import StageBundle
 
 __all__ = ["Control"]
 

@@ -19,7 +19,6 @@ from pocketquery.client.figures import parse_figures
 from pocketquery.client.gateway.messages import offer_message
 from pocketquery.client.gateway.signing import FIGURES_HEADER, SignedRequest
 from pocketquery.client.private.messages import Stage
-from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer
 from pocketquery.server.federation.rounds.round import prepare
 from pocketquery.server.federation.rounds.settings import RoundSettings
 from pocketquery.server.federation.rounds.validation import ExpectedUpdate
@@ -29,6 +28,7 @@ from pocketquery_gateway.attestation import Attestation, load_attestation
 from pocketquery_gateway.attestation.attesting import Attesting
 from pocketquery_gateway.authentication import Authentication, Request
 from pocketquery_gateway.body_limits import BodyLimits
+from pocketquery_gateway.cohorts.cohort_offer import CohortOffer
 from pocketquery_gateway.journal import GatewayJournal
 from pocketquery_gateway.limits import Leases
 from pocketquery_gateway.logs import event

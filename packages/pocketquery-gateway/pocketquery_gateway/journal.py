@@ -25,7 +25,7 @@ from pathlib import Path
 from pocketquery.sdk.bundle.adapter import parse_adapter
 from pocketquery.sdk.files import sha256_bytes
 from pocketquery.sdk.sqlite_file import transaction, truncate_log
-from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer
+from pocketquery_gateway.cohorts.cohort_offer import CohortOffer
 from pocketquery_gateway.rounds.cohort_round import CohortRound
 from pocketquery_gateway.rounds.errors import QuotaError
 from pocketquery_gateway.rounds.plain_updates import PlainUpdates

@@ -17,15 +17,15 @@ from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.server.federation.cohorts.announced_release import AnnouncedRelease
-from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer
-from pocketquery.server.federation.cohorts.records import (
+from pocketquery_gateway.cohorts.announced_release import AnnouncedRelease
+from pocketquery_gateway.cohorts.cohort_offer import CohortOffer
+from pocketquery_gateway.cohorts.records import (
     STAGE,
     SUM,
     byte_records,
     read_part,
 )
-from pocketquery.server.federation.cohorts.stage_bundle import StageBundle
+from pocketquery_gateway.cohorts.stage_bundle import StageBundle
 from pocketquery_gateway.control_client import Control
 
 __all__ = ["announce", "answer", "app", "relay"]

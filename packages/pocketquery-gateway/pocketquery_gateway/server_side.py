@@ -15,9 +15,9 @@ from typing import Any, Protocol
 from pocketquery.client.private.messages import Stage
 from pocketquery.sdk.bundle.adapter import LARGEST_RELEASE, parse_adapter
 from pocketquery.sdk.files import remove_file, sha256_bytes, write_atomic
-from pocketquery.server.federation.cohorts.announced_release import AnnouncedRelease
-from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer, left_by
-from pocketquery.server.federation.cohorts.stage_bundle import StageBundle
+from pocketquery_gateway.cohorts.announced_release import AnnouncedRelease
+from pocketquery_gateway.cohorts.cohort_offer import CohortOffer, left_by
+from pocketquery_gateway.cohorts.stage_bundle import StageBundle
 from pocketquery_gateway.journal import GatewayJournal
 from pocketquery_gateway.logs import event
 from pocketquery_gateway.problems import Problem

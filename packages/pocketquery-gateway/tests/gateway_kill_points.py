@@ -25,9 +25,9 @@ from small_gateway import (
     update_for,
 )
 
-from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer
-from pocketquery.server.federation.cohorts.cohort_sum import CohortSum
 from pocketquery.server.federation.rounds.settings import RoundSettings
+from pocketquery_gateway.cohorts.cohort_offer import CohortOffer
+from pocketquery_gateway.cohorts.cohort_sum import CohortSum
 from pocketquery_gateway.journal import GatewayJournal
 from pocketquery_gateway.rounds.errors import BetweenStepsError, RoundOverError
 from pocketquery_gateway.rounds.upload import Upload

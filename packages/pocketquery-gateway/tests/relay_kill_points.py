@@ -27,9 +27,9 @@ from pocketquery.client.private.keys import AgreementKey, Certificate, sign_cert
 from pocketquery.client.private.messages import Stage
 from pocketquery.client.private.replies import Ready
 from pocketquery.sdk.bundle.signature import public_key_of
-from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer
-from pocketquery.server.federation.cohorts.stage_bundle import StageBundle
 from pocketquery.server.private.settings import SecureSettings
+from pocketquery_gateway.cohorts.cohort_offer import CohortOffer
+from pocketquery_gateway.cohorts.stage_bundle import StageBundle
 from pocketquery_gateway.journal import GatewayJournal
 from pocketquery_gateway.rounds.errors import RoundOverError
 from tests.kills import killed, statements_of

@@ -18,11 +18,11 @@ from pocketquery.client.gateway.signing import signed_headers
 from pocketquery.client.local_config import LocalConfig
 from pocketquery.client.offer import Offer
 from pocketquery.sdk.bundle.adapter import pack_adapter, parse_adapter
-from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer
 from pocketquery.server.federation.rounds.settings import RoundSettings
 from pocketquery.server.federation.rounds.state import FederationState
 from pocketquery_gateway.app import device_app
 from pocketquery_gateway.attestation import Attestation
+from pocketquery_gateway.cohorts.cohort_offer import CohortOffer
 from pocketquery_gateway.control import control_app
 from pocketquery_gateway.gateway import Gateway
 from pocketquery_gateway.journal import JOURNAL, GatewayJournal

@@ -23,13 +23,13 @@ from small_gateway import (
 )
 
 from pocketquery.client.offer import Offer
-from pocketquery.server.federation.cohorts.announced_release import AnnouncedRelease
-from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer, cohort_offers
-from pocketquery.server.federation.cohorts.cohort_sum import CohortSum
-from pocketquery.server.federation.cohorts.merging import add_cohort
 from pocketquery.server.federation.rounds.open_round import open_round
 from pocketquery.server.federation.rounds.round import close_round, receive
 from pocketquery.server.federation.rounds.state import FederationState
+from pocketquery_gateway.cohorts.announced_release import AnnouncedRelease
+from pocketquery_gateway.cohorts.cohort_offer import CohortOffer, cohort_offers
+from pocketquery_gateway.cohorts.cohort_sum import CohortSum
+from pocketquery_gateway.cohorts.merging import add_cohort
 from pocketquery_gateway.journal import JOURNAL, GatewayJournal
 from pocketquery_gateway.rounds.upload import Upload
 

@@ -33,11 +33,11 @@ from pocketquery.sdk.bundle.lineage import pack_lineage
 from pocketquery.sdk.bundle.signature import public_key_of
 from pocketquery.sdk.bundle.statement import RollOut, Statement, StatementKey, Target
 from pocketquery.sdk.files import sha256_bytes
-from pocketquery.server.federation.cohorts.announced_release import AnnouncedRelease
-from pocketquery.server.federation.cohorts.cohort_sum import CohortSum
-from pocketquery.server.federation.cohorts.merging import add_cohort
 from pocketquery.server.federation.rounds.open_round import open_round
 from pocketquery.server.federation.rounds.round import apply, close_round
+from pocketquery_gateway.cohorts.announced_release import AnnouncedRelease
+from pocketquery_gateway.cohorts.cohort_sum import CohortSum
+from pocketquery_gateway.cohorts.merging import add_cohort
 from pocketquery_gateway.logs import log_to
 
 RELEASE = small_release()

@@ -35,9 +35,9 @@ from pocketquery.client.private.messages import Announcement, Stage
 from pocketquery.client.private.replies import Ready
 from pocketquery.sdk.bundle.adapter import parse_adapter
 from pocketquery.sdk.bundle.signature import public_key_of
-from pocketquery.server.federation.cohorts.announced_release import AnnouncedRelease
-from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer
-from pocketquery.server.federation.cohorts.stage_bundle import StageBundle
+from pocketquery_gateway.cohorts.announced_release import AnnouncedRelease
+from pocketquery_gateway.cohorts.cohort_offer import CohortOffer
+from pocketquery_gateway.cohorts.stage_bundle import StageBundle
 from pocketquery_gateway.logs import log_to
 
 

@@ -18,12 +18,12 @@ from turns import turn
 
 from pocketquery.client.trusted_releases import TrustedReleases
 from pocketquery.sdk.bundle.adapter import parse_adapter
-from pocketquery.server.federation.cohorts.records import ANNOUNCE
 from pocketquery.server.federation.orchestration.clock import SystemClock
 from pocketquery.server.federation.orchestration.federation import JOURNAL
 from pocketquery.server.federation.orchestration.journal import Journal
 from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.simulation.local_grid import LocalGrid
+from pocketquery_gateway.cohorts.records import ANNOUNCE
 from pocketquery_gateway.control_client import Control
 from pocketquery_gateway.node import announce, answer
 from pocketquery_join.connection import GatewayConnection, device_key

@@ -24,9 +24,9 @@ from small_gateway import (
 )
 
 from pocketquery.sdk.files import sha256_bytes
-from pocketquery.server.federation.cohorts.cohort_sum import CohortSum
 from pocketquery.server.federation.rounds.round import prepare
 from pocketquery_gateway.app import device_app
+from pocketquery_gateway.cohorts.cohort_sum import CohortSum
 from pocketquery_gateway.journal import GatewayJournal
 from pocketquery_gateway.rounds.tables import DeviceRow
 from pocketquery_gateway.rounds.upload import Upload

@@ -12,7 +12,7 @@ The buffer is the open round of the journal: running sums and nonces, one transa
 server that was killed goes on with the same buffer; messages that were on their way then are lost
 with its run, and other devices are asked.
 
-Through gateways a step is a round of cohorts, see cohort_collector.py.
+Through gateways a step is a round of cohorts, see packages/pocketquery-gateway.
 
 Source: Nguyen et al., "Federated Learning with Buffered Asynchronous Aggregation" (AISTATS 2022).
 """

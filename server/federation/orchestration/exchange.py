@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -17,24 +17,11 @@ from pocketquery.client.offer import Offer
 from pocketquery.client.private.transport import MESSAGE_TYPE, SecureReply, read_secure_reply
 from pocketquery.client.records import Reply, offer_records, read_reply
 from pocketquery.sdk.errors import ArtifactError
-from pocketquery.server.federation.cohorts.announced_release import AnnouncedRelease
-from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer, left_by
-from pocketquery.server.federation.cohorts.records import (
-    ANNOUNCE,
-    RELAY,
-    TRAIN,
-    GatewayReply,
-    read_cohort_reply,
-    read_relay_reply,
-    records_of,
-)
-from pocketquery.server.federation.cohorts.stage_bundle import StageBundle
 from pocketquery.server.federation.orchestration.clock import Clock
 
 __all__ = ["Arrival", "Exchange"]
 
 _TTL_SLACK = 60.0  # seconds a message outlives its round, so that late replies are seen as such
-_ANNOUNCE_SECONDS = 30.0
 _CONNECTION = (OSError, HTTPError)  # the SuperLink's failures, which are not a reply's
 
 _log = logging.getLogger(__name__)
@@ -66,8 +53,6 @@ class Exchange:
         seed: of the choice of devices.
         poll_seconds: between two looks for replies.
         connect_seconds: how long to wait for devices before a round is given up.
-        release: the file of a release by its version, for gateways: during a roll-out they are
-            given the one that it leaves to the other devices. None: they are not.
     """
 
     def __init__(
@@ -78,14 +63,12 @@ class Exchange:
         seed: int = 0,
         poll_seconds: float = 1.0,
         connect_seconds: float = 120.0,
-        release: Callable[[str], bytes] | None = None,
     ) -> None:
         self._grid = grid
         self._clock = clock
         self._seed = seed
         self._poll_seconds = poll_seconds
         self._connect_seconds = connect_seconds
-        self._release = release
         # Whom the messages went to that nobody answered yet: of this round or stage, and before.
         self._waiting: dict[str, int] = {}
         self._stragglers: dict[str, int] = {}
@@ -115,13 +98,13 @@ class Exchange:
     def ask(self, offer: Offer, nodes: Sequence[int], count: int, seconds: float) -> None:
         """Send ``offer`` to ``count`` of ``nodes``, drawn by seed and round."""
         content, chosen = offer_records(offer), self.drawn(offer.round, nodes, count)
-        self._send(((node, content) for node in chosen), "train", str(offer.round), seconds)
+        self.send(((node, content) for node in chosen), "train", str(offer.round), seconds)
 
     def ask_also(self, offer: Offer, nodes: Sequence[int], seconds: float) -> None:
         """Send ``offer`` to ``nodes`` and go on waiting for what was asked before, of buffered
         rounds; a node is given up after ``seconds``, see :meth:`give_up`."""
         content, before = offer_records(offer), self._waiting
-        self._send(((node, content) for node in nodes), "train", str(offer.round), seconds)
+        self.send(((node, content) for node in nodes), "train", str(offer.round), seconds)
         self._ends |= dict.fromkeys(self._waiting, self._clock.now() + seconds)
         self._waiting, self._stragglers = before | self._waiting, {}
 
@@ -149,47 +132,9 @@ class Exchange:
         self, contents: Iterable[tuple[int, RecordDict]], number: int, stage: int, seconds: float
     ) -> None:
         """Send each node its message of one stage of the private round ``number``."""
-        self._send(contents, MESSAGE_TYPE, f"{number}.{stage}", seconds)
+        self.send(contents, MESSAGE_TYPE, f"{number}.{stage}", seconds)
 
-    def ask_cohorts(self, asked: Iterable[tuple[int, CohortOffer]], seconds: float) -> None:
-        """Send each gateway what is asked of its cohort."""
-        offers = list(asked)
-        offer = offers[0][1].offer if offers else None
-        number = "" if offer is None else str(offer.round)
-        left = b"" if offer is None else self._left(offer.lineage)
-        contents = ((node, records_of(replace(one, left_release=left))) for node, one in offers)
-        self._send(contents, TRAIN, number, seconds)
-
-    def ask_relays(
-        self,
-        bundles: Iterable[tuple[int, StageBundle]],
-        number: int,
-        stage: int,
-        seconds: float,
-        *,
-        more: bool = False,
-    ) -> None:
-        """Send gateways the messages of one stage for their devices; ``more``: besides what is
-        waited for."""
-        contents = ((node, records_of(one)) for node, one in bundles)
-        self._send(contents, RELAY, f"{number}.{stage}", seconds, more=more)
-
-    def announce(self, release: bytes, lineage: bytes, nodes: Sequence[int]) -> int:
-        """Tell gateways the release in force; how many of them took note of it."""
-        content = records_of(AnnouncedRelease(release, lineage, self._left(lineage)))
-        self._send(((node, content) for node in nodes), ANNOUNCE, "", _ANNOUNCE_SECONDS)
-        end = self._clock.now() + _ANNOUNCE_SECONDS
-        arrivals = self.cohort_arrivals(lambda: self._clock.now() > end)
-        informed = sum(one.reply.failed is None for one in arrivals if not one.late)
-        if informed < len(nodes):
-            _log.warning("%d of %d gateways took note of the release", informed, len(nodes))
-        return informed
-
-    def _left(self, lineage: bytes) -> bytes:
-        target = left_by(lineage)
-        return b"" if target is None or self._release is None else self._release(target.version)
-
-    def _send(
+    def send(
         self,
         contents: Iterable[tuple[int, RecordDict]],
         kind: str,
@@ -198,8 +143,15 @@ class Exchange:
         *,
         more: bool = False,
     ) -> None:
-        """Send messages; from now on, what was waited for before is late, unless they are
-        ``more``."""
+        """Send each node its message.
+
+        Args:
+            contents: node and content.
+            kind: Flower's message type.
+            group: round and stage.
+            seconds: for which replies may come.
+            more: besides what is waited for, which is late from now on otherwise.
+        """
         messages = [
             Message(content, node, kind, group_id=group, ttl=seconds + _TTL_SLACK)
             for node, content in contents
@@ -218,28 +170,17 @@ class Exchange:
         Raises:
             OSError, httpx.HTTPError: the connection to the SuperLink fails. No reply raises.
         """
-        return self._arrivals(is_over, read_reply, Reply(b"", {}))
+        return self.arrivals_read(is_over, read_reply, Reply(b"", {}))
 
     def stage_arrivals(self, is_over: Callable[[], bool]) -> Iterator[Arrival[SecureReply]]:
         """The same of a stage's messages."""
-        return self._arrivals(is_over, read_secure_reply, SecureReply(0, b""))
+        return self.arrivals_read(is_over, read_secure_reply, SecureReply(0, b""))
 
-    def cohort_arrivals(
-        self, is_over: Callable[[], bool]
-    ) -> Iterator[Arrival[GatewayReply[bytes]]]:
-        """The same of gateways."""
-        return self._arrivals(is_over, read_cohort_reply, GatewayReply(b""))
-
-    def relay_arrivals(
-        self, is_over: Callable[[], bool]
-    ) -> Iterator[Arrival[GatewayReply[StageBundle]]]:
-        """The same of gateways in a private round."""
-        damaged: GatewayReply[StageBundle] = GatewayReply(None, "its reply could not be unpacked")
-        return self._arrivals(is_over, read_relay_reply, damaged)
-
-    def _arrivals(
+    def arrivals_read(
         self, is_over: Callable[[], bool], read: Callable[[Message], R], damaged: R
     ) -> Iterator[Arrival[R]]:
+        """As :meth:`arrivals`, of any message: ``read`` makes a reply of it, and ``damaged`` stands
+        for one that cannot even be unpacked."""
         while self._waiting and not is_over():
             came = False
             for asked, node in [*self._stragglers.items(), *self._waiting.items()]:

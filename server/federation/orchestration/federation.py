@@ -6,18 +6,18 @@ import json
 import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Protocol
 
 from flwr.serverapp import Grid
 
 from pocketquery.sdk.files import write_atomic
+from pocketquery.sdk.plugins import load_plugin
 from pocketquery.server.federation.orchestration.clock import Clock
-from pocketquery.server.federation.orchestration.cohort_collector import CohortCollector
-from pocketquery.server.federation.orchestration.cohort_members import GatewayMembers
 from pocketquery.server.federation.orchestration.device_collector import DeviceCollector
 from pocketquery.server.federation.orchestration.exchange import Exchange
 from pocketquery.server.federation.orchestration.journal import Journal
 from pocketquery.server.federation.orchestration.private_collector import PrivateCollector
-from pocketquery.server.federation.orchestration.private_members import DeviceMembers
+from pocketquery.server.federation.orchestration.private_members import DeviceMembers, Members
 from pocketquery.server.federation.rounds.federated_round import FederatedRound
 from pocketquery.server.federation.rounds.options import FederationOptions
 from pocketquery.server.federation.rounds.parts import Collector, Publisher
@@ -26,12 +26,27 @@ from pocketquery.server.federation.rounds.state import FederationState
 from pocketquery.server.private.secure_round import Environment
 from pocketquery.server.private.stages import BANNER
 
-__all__ = ["JOURNAL", "finished_rounds", "run_rounds"]
+__all__ = ["JOURNAL", "Gateways", "finished_rounds", "run_rounds"]
 
 JOURNAL = "rounds.sqlite"
 """The journal's name in a federation's folder."""
 
 _log = logging.getLogger(__name__)
+
+
+class Gateways(Protocol):
+    """Nodes that stand for many devices each: the plug-in of packages/pocketquery-gateway."""
+
+    def collector(
+        self, journal: Journal, least: int, show: Callable[[RoundReport], None]
+    ) -> Collector:
+        """What collects plain rounds."""
+
+    def members(self) -> Members:
+        """The devices of private rounds."""
+
+    def announce(self, release: bytes, lineage: bytes, nodes: Sequence[int]) -> int:
+        """Tell gateways the release in force; how many of them took note of it."""
 
 
 def run_rounds(
@@ -59,10 +74,16 @@ def run_rounds(
 
     Raises:
         ArtifactError: too few devices connect, or the disk fails; call again to go on.
+        MissingExtraError: nodes are gateways, and packages/pocketquery-gateway is not installed.
     """
     with Journal.open(folder / JOURNAL, clock=clock.now) as journal:
-        exchange = Exchange(grid, clock, seed=options.seed, release=publisher.release)
-        collector = _collector(exchange, journal, clock, options, environment, show)
+        exchange = Exchange(grid, clock, seed=options.seed)
+        gateways: Gateways | None = None
+        if options.gateways:
+            package = "./packages/pocketquery-gateway"
+            load = load_plugin("pocketquery.round_nodes", "gateways", package)
+            gateways = load(exchange, clock, publisher.release)
+        collector = _collector(exchange, journal, clock, options, environment, show, gateways)
         one = FederatedRound(
             journal, collector, publisher, first, options, now=clock.now, show=show
         )
@@ -72,10 +93,10 @@ def run_rounds(
             if one.number >= options.rounds:
                 break
             one.run()
-        if options.gateways:
+        if gateways is not None:
             version = one.in_force().version
             nodes = exchange.connected(options.gateways)
-            exchange.announce(publisher.release(version), publisher.lineage(), nodes)
+            gateways.announce(publisher.release(version), publisher.lineage(), nodes)
     return reports
 
 
@@ -86,15 +107,16 @@ def _collector(
     options: FederationOptions,
     environment: Environment | None,
     show: Callable[[RoundReport], None],
+    gateways: Gateways | None,
 ) -> Collector:
     """What collects rounds of ``options``."""
     if options.secure is not None:
         _log.warning("%s", BANNER)
-        reach = GatewayMembers(exchange, clock) if options.gateways else DeviceMembers(exchange)
+        reach = gateways.members() if gateways else DeviceMembers(exchange)
         environment = environment or Environment()
         return PrivateCollector(exchange, journal, reach, clock, options, environment, show)
-    if options.gateways:
-        return CohortCollector(exchange, journal, clock, options.gateways, show)
+    if gateways is not None:
+        return gateways.collector(journal, options.gateways, show)
     return DeviceCollector(exchange, journal, clock, options.settings.least_replies, show)
 
 

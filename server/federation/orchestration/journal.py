@@ -31,8 +31,6 @@ from pocketquery.sdk.errors import (
     UnsupportedVersionError,
 )
 from pocketquery.sdk.sqlite_file import transaction, truncate_log
-from pocketquery.server.federation.cohorts.cohort_sum import CohortSum
-from pocketquery.server.federation.cohorts.merging import add_cohort
 from pocketquery.server.federation.rounds.journal_tables import (
     KIND,
     clear_round,
@@ -48,6 +46,7 @@ from pocketquery.server.federation.rounds.journal_tables import (
 from pocketquery.server.federation.rounds.open_round import OpenRound, open_round
 from pocketquery.server.federation.rounds.round import Receipt, close_round, receive
 from pocketquery.server.federation.rounds.round_report import RoundReport
+from pocketquery.server.federation.rounds.running_sum import RunningSum
 from pocketquery.server.federation.rounds.settings import RoundSettings
 from pocketquery.server.federation.rounds.state import FederationState
 from pocketquery.server.private import budget
@@ -154,38 +153,25 @@ class Journal:
         for data in replies:
             opened, receipt = receive(opened, data, now, late=late)
             receipts.append(receipt)
-        changed = {one.shard: opened.shards[one.shard] for one in receipts if one.shard is not None}
-        with self._writing() as connection:
-            write_reply(connection, changed, [one.nonce for one in receipts if one.nonce])
-            write_counts(connection, opened)
-        self.open_round = opened
+        self.record(opened, [one.nonce for one in receipts if one.nonce])
         return receipts
 
-    def receive_cohort(
-        self, data: bytes, now: float | None = None
-    ) -> tuple[Receipt, CohortSum | None]:
-        """Take a gateway's sum; on return it is on disk what became of it. No bytes raise.
+    def record(self, opened: OpenRound, nonces: list[str]) -> None:
+        """Make ``opened`` the open round: sums that differ are written, in one transaction.
 
         Args:
-            data: a gateway's answer.
-            now: the clock's reading.
+            opened: what became of ``open_round``.
+            nonces: of what was added to the sums.
 
         Raises:
             InvalidInputError: no round is open.
-            ArtifactError: the disk is full or fails; the sum does not count, ask again.
+            ArtifactError: the disk is full or fails; nothing was changed.
         """
-        before = self._opened()
-        opened, receipt, cohort = add_cohort(before, data, self._now(now))
-        changed = {
-            number: one
-            for number, one in enumerate(opened.shards)
-            if one is not before.shards[number]
-        }
+        changed = _changed_shards(self._opened(), opened)
         with self._writing() as connection:
-            write_reply(connection, changed, [receipt.nonce] if receipt.nonce else [])
+            write_reply(connection, changed, nonces)
             write_counts(connection, opened)
         self.open_round = opened
-        return receipt, cohort
 
     def advance(
         self,
@@ -207,11 +193,7 @@ class Journal:
         before = self._opened()
         assert before.secure is not None
         assert opened.secure is not None
-        changed = {
-            number: one
-            for number, one in enumerate(opened.shards)
-            if one is not before.shards[number]
-        }
+        changed = _changed_shards(before, opened)
         with self._writing() as connection:
             erased = write_secure(connection, before.secure, opened.secure)
             write_reply(connection, changed, [])
@@ -338,6 +320,11 @@ class Journal:
     def _writing(self) -> Iterator[sqlite3.Connection]:
         with _explained(self.path), transaction(self._connection):
             yield self._connection
+
+
+def _changed_shards(before: OpenRound, opened: OpenRound) -> dict[int, RunningSum]:
+    pairs = enumerate(zip(before.shards, opened.shards, strict=True))
+    return {number: new for number, (old, new) in pairs if new is not old}
 
 
 @contextlib.contextmanager

@@ -2,7 +2,7 @@
 
 The rounds know a device by a number, its *member*. Where devices are nodes, that is the node's id;
 behind a gateway it is the gateway's node and the device's seat there
-(:class:`pocketquery.server.federation.orchestration.cohort_members.GatewayMembers`). Nothing but
+(``cohorts/members.py`` in packages/pocketquery-gateway). Nothing but
 what is here looks into it.
 """
 

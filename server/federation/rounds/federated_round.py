@@ -5,8 +5,8 @@ The journal writes down each step before the next begins. So a server that was k
 same update again, which is known by its nonce and counts once.
 
     offer      client/offer.py: the release in force, and how to train from it
-    collect    orchestration/device_collector.py; through gateways cohort_collector.py; of private
-               rounds private_collector.py
+    collect    orchestration/device_collector.py; of private rounds private_collector.py; through
+               gateways cohorts/ in packages/pocketquery-gateway
     combine    round.py: receive() for each reply, close_round() for the server's step
     decide     releases/gate.py: does the candidate find more than the release in force?
     release    releases/publishing.py; the next round begins from it

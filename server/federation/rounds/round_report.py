@@ -5,22 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any, Protocol
+from typing import Any
 
 __all__ = ["RoundReport"]
-
-
-class CohortOutcome(Protocol):
-    """What a gateway heard: :class:`pocketquery.server.federation.cohorts.cohort_sum.CohortSum`."""
-
-    @property
-    def declined(self) -> int: ...
-
-    @property
-    def quarantined(self) -> Mapping[str, int]: ...
-
-    @property
-    def figures(self) -> Mapping[str, float]: ...
 
 
 @dataclass(frozen=True)
@@ -112,11 +99,6 @@ class RoundReport:
             if count
         }
         return replace(self, accepted=before + count, figures={**self.figures, **mean})
-
-    def with_cohort(self, count: int, cohort: CohortOutcome) -> RoundReport:
-        """This report after a cohort with ``count`` accepted replies."""
-        report = self.with_accepted(cohort.figures, count).with_quarantined(cohort.quarantined)
-        return replace(report, declined=self.declined + cohort.declined)
 
     def with_quarantined(self, more: Mapping[str, int]) -> RoundReport:
         """This report after more replies that were left out, by reason."""

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from flwr.app import Message, RecordDict
 
 from pocketquery.client import trusted_releases
 from pocketquery.client.device import Answer, Contribution, Declined
@@ -14,18 +13,10 @@ from pocketquery.client.offer import Offer
 from pocketquery.client.offer_limits import OfferLimits
 from pocketquery.sdk.bundle import lineage
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.server.federation.cohorts.announced_release import AnnouncedRelease
-from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer
-from pocketquery.server.federation.cohorts.records import (
-    ANNOUNCE,
-    read_part,
-)
-from pocketquery.server.federation.releases.publishing import RegistryPublisher
 from pocketquery.server.federation.rounds.options import FederationOptions
 from pocketquery.server.federation.simulation.files import SimulationFiles
-from pocketquery.server.federation.simulation.local_grid import LocalGrid
 from pocketquery.server.federation.simulation.simulation import open_simulation
-from tests.server.federation.small_federation import QUICK, Files, Parts, opened
+from tests.server.federation.small_federation import QUICK, Files, opened
 
 KEY, NEW = bytes(range(32)), bytes(range(1, 33))
 
@@ -75,39 +66,6 @@ def test_devices_follow_and_a_server_that_replays_gets_nothing(
         monkeypatch.setattr(lineage, "_check_not_replayed", lambda *given: None)
         monkeypatch.setattr(trusted_releases, "_check_target", lambda *given: None)
         assert isinstance(device(0).answer(replayed), Contribution)
-
-
-def test_gateways_are_given_what_a_roll_out_leaves_to_the_other_devices(
-    federation: Files, tmp_path: Path
-) -> None:
-    told: list[tuple[bytes, bytes]] = []
-
-    def gateway(message: Message) -> Message:
-        if message.metadata.message_type == ANNOUNCE:
-            announced = read_part(message, AnnouncedRelease)
-            told.append((announced.release, announced.left_release))
-            return Message(RecordDict(), reply_to=message)
-        asked = read_part(message, CohortOffer)
-        told.append((asked.offer.release, asked.left_release))
-        raise ConnectionResetError("its process is gone")
-
-    def through(parts: Parts, rounds: int) -> None:
-        one = replace(parts, options=replace(parts.options, gateways=1))
-        one.run(grid=LocalGrid({1: gateway}), rounds=rounds)
-
-    with opened(federation, tmp_path, **{"signing-key": KEY}) as parts:
-        registry = parts.publisher.registry
-        through(parts, 1)  # which has no reply
-        publisher = RegistryPublisher(
-            parts.bundle, tmp_path / "releases", None, signing_key=KEY, share=0.1
-        )
-        parts = replace(parts, publisher=publisher)
-        parts.run(rounds=2)
-        through(parts, 3)
-        first, second = (registry.read(version) for version in "12")
-        registry.roll_out("2", 1.0, signing_key=KEY)
-        through(parts, 3)
-    assert told == [(first, b"")] * 2 + [(second, first)] * 2 + [(second, b"")]
 
 
 def test_a_simulation_that_was_signed_goes_on_signed(federation: Files, tmp_path: Path) -> None:

@@ -18,9 +18,6 @@ import numpy as np
 from pocketquery.client.private.messages import Stage
 from pocketquery.sdk.bundle.adapter import parse_adapter
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer
-from pocketquery.server.federation.cohorts.cohort_sum import CohortSum
-from pocketquery.server.federation.cohorts.stage_bundle import StageBundle
 from pocketquery.server.federation.rounds.journal_tables import (
     clear_plain_round,
     read_round,
@@ -32,6 +29,9 @@ from pocketquery.server.federation.rounds.journal_tables import (
 from pocketquery.server.federation.rounds.nonces import NonceSet
 from pocketquery.server.federation.rounds.open_round import OpenRound, open_round
 from pocketquery.server.federation.rounds.state import FederationState
+from pocketquery_gateway.cohorts.cohort_offer import CohortOffer
+from pocketquery_gateway.cohorts.cohort_sum import CohortSum
+from pocketquery_gateway.cohorts.stage_bundle import StageBundle
 from pocketquery_gateway.rounds.errors import RoundOverError
 from pocketquery_gateway.rounds.relay import Relay
 from pocketquery_gateway.rounds.tables import (

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from pocketquery.client.private.keys import AgreementKey
 from pocketquery.client.private.messages import Stage
-from pocketquery.server.federation.cohorts.stage_bundle import StageBundle
 from pocketquery.server.private.coordinator import SecureReason
 from pocketquery.server.private.readiness import proven
+from pocketquery_gateway.cohorts.stage_bundle import StageBundle
 from pocketquery_gateway.rounds.cohort_round import CohortRound
 from pocketquery_gateway.rounds.errors import RoundOverError
 from pocketquery_gateway.rounds.tables import take_upload

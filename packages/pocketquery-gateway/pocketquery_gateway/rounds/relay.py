@@ -22,7 +22,7 @@ import sqlite3
 from collections.abc import Collection, Mapping
 
 from pocketquery.client.private.messages import Stage
-from pocketquery.server.federation.cohorts.stage_bundle import StageBundle
+from pocketquery_gateway.cohorts.stage_bundle import StageBundle
 from pocketquery_gateway.rounds.errors import RoundOverError
 
 __all__ = ["RELAY_TABLES", "Relay"]

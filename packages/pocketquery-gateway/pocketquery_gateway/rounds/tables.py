@@ -26,8 +26,8 @@ from pathlib import Path
 
 from pocketquery.client.private.keys import KEY_BYTES, AgreementKey
 from pocketquery.sdk.sqlite_file import SqliteKind
-from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer
 from pocketquery.server.federation.rounds.journal_tables import ROUND_TABLES
+from pocketquery_gateway.cohorts.cohort_offer import CohortOffer
 from pocketquery_gateway.rounds.errors import QuotaError
 from pocketquery_gateway.rounds.relay import RELAY_TABLES
 from pocketquery_gateway.rounds.removed_devices import REMOVED_TABLE

@@ -1,7 +1,7 @@
 """The devices of a private round behind gateways, one by one, as private_members.py has it.
 
 What goes to the devices of one gateway goes to its node as one message, a
-:class:`~pocketquery.server.federation.cohorts.stage_bundle.StageBundle`, and so do the replies. A
+:class:`~pocketquery_gateway.cohorts.stage_bundle.StageBundle`, and so do the replies. A
 gateway answers once all of them have replied, or after a quarter of the stage's time with those
 that have; then it is asked for the others. So a device that is gone does not hold up what the
 others said, and what came is in the journal early.
@@ -18,12 +18,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pocketquery.client.offer import Offer
 from pocketquery.client.private.messages import Stage
 from pocketquery.client.private.transport import SecureReply
-from pocketquery.server.federation.cohorts.cohort_offer import cohort_offers, seconds_to_answer
-from pocketquery.server.federation.cohorts.records import GatewayReply
-from pocketquery.server.federation.cohorts.stage_bundle import MOST_SEATS, StageBundle
 from pocketquery.server.federation.orchestration.clock import Clock
-from pocketquery.server.federation.orchestration.exchange import Arrival, Exchange
+from pocketquery.server.federation.orchestration.exchange import Arrival
 from pocketquery.server.federation.rounds.open_round import OpenRound
+from pocketquery_gateway.cohorts.cohort_offer import cohort_offers, seconds_to_answer
+from pocketquery_gateway.cohorts.exchange import GatewayExchange
+from pocketquery_gateway.cohorts.records import GatewayReply
+from pocketquery_gateway.cohorts.stage_bundle import MOST_SEATS, StageBundle
 
 __all__ = ["GatewayMembers", "member_of"]
 
@@ -48,7 +49,7 @@ class GatewayMembers:
 
     vouched = True  # a gateway gives no seat without the proof
 
-    def __init__(self, exchange: Exchange, clock: Clock) -> None:
+    def __init__(self, exchange: GatewayExchange, clock: Clock) -> None:
         self._exchange = exchange
         self._clock = clock
         self._number = 0

@@ -122,7 +122,7 @@ class CohortSum:
     @classmethod
     def from_bytes(cls, data: bytes) -> CohortSum:
         """The sum in ``data``, bytes from a gateway; whether it fits a round is
-        :func:`~pocketquery.server.federation.cohorts.merging.add_cohort`'s to say.
+        :func:`~pocketquery_gateway.cohorts.merging.add_cohort`'s to say.
 
         Raises:
             CorruptArtifactError: not what :meth:`to_bytes` writes.

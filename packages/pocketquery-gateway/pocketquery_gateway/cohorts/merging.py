@@ -13,11 +13,11 @@ from dataclasses import replace
 import numpy as np
 
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
-from pocketquery.server.federation.cohorts.cohort_sum import CohortSum, settings_digest
 from pocketquery.server.federation.rounds.open_round import OpenRound
 from pocketquery.server.federation.rounds.round import Receipt
 from pocketquery.server.federation.rounds.running_sum import RunningSum
 from pocketquery.server.federation.rounds.validation import Reason
+from pocketquery_gateway.cohorts.cohort_sum import CohortSum, settings_digest
 
 __all__ = ["add_cohort"]
 

@@ -12,12 +12,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pocketquery.sdk.bundle.safetensors import parse, parse_metadata, serialize
-from pocketquery.server.federation.cohorts.cohort_sum import CohortSum, shares
-from pocketquery.server.federation.cohorts.merging import add_cohort
 from pocketquery.server.federation.rounds.open_round import OpenRound, open_round
 from pocketquery.server.federation.rounds.round import close_round, receive
 from pocketquery.server.federation.rounds.settings import RoundSettings
 from pocketquery.server.federation.rounds.validation import Reason
+from pocketquery_gateway.cohorts.cohort_sum import CohortSum, shares
+from pocketquery_gateway.cohorts.merging import add_cohort
 from tests.server.federation.replies import SETTINGS, reply, small_state
 
 ROBUST = replace(

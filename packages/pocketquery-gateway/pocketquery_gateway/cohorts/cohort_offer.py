@@ -17,11 +17,11 @@ from pocketquery.sdk.bundle.statement import Target
 from pocketquery.sdk.errors import ArtifactError, CorruptArtifactError, InvalidInputError
 from pocketquery.sdk.files import sha256_bytes
 from pocketquery.sdk.validation import check_fields, number, whole
-from pocketquery.server.federation.cohorts.cohort_sum import settings_digest, shares
 from pocketquery.server.federation.rounds.open_round import OpenRound
 from pocketquery.server.federation.rounds.settings import RoundSettings
 from pocketquery.server.private.secure_round import STAGES_LEFT
 from pocketquery.server.private.settings import SecureSettings
+from pocketquery_gateway.cohorts.cohort_sum import settings_digest, shares
 
 __all__ = ["CohortOffer", "cohort_offers", "left_by", "seconds_to_answer"]
 

@@ -15,20 +15,21 @@ from pocketquery.client.private.messages import Stage
 from pocketquery.client.private.transport import SecureReply
 from pocketquery.sdk.bundle.safetensors import parse_whole, serialize
 from pocketquery.sdk.errors import CorruptArtifactError
-from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer
-from pocketquery.server.federation.cohorts.records import (
-    RELAY,
-    read_part,
-    records_of,
-)
-from pocketquery.server.federation.cohorts.stage_bundle import StageBundle
 from pocketquery.server.federation.orchestration.clock import VirtualClock
-from pocketquery.server.federation.orchestration.cohort_members import GatewayMembers, member_of
 from pocketquery.server.federation.orchestration.exchange import Exchange
 from pocketquery.server.federation.rounds.open_round import open_round
 from pocketquery.server.federation.simulation.local_grid import LocalGrid
 from pocketquery.server.private.secure_round import SecureRound
 from pocketquery.server.private.settings import SecureSettings
+from pocketquery_gateway.cohorts.cohort_offer import CohortOffer
+from pocketquery_gateway.cohorts.exchange import GatewayExchange
+from pocketquery_gateway.cohorts.members import GatewayMembers, member_of
+from pocketquery_gateway.cohorts.records import (
+    RELAY,
+    read_part,
+    records_of,
+)
+from pocketquery_gateway.cohorts.stage_bundle import StageBundle
 from tests.server.federation.replies import SETTINGS, small_state
 
 SECURE = SecureSettings(federation="clinics", enrolment="ab" * 32, least=2)
@@ -96,7 +97,7 @@ def members(
 
     clock = VirtualClock()
     grid = LocalGrid({number: node(number) for number in answers})
-    return GatewayMembers(Exchange(grid, clock), clock), asked
+    return GatewayMembers(GatewayExchange(Exchange(grid, clock), clock), clock), asked
 
 
 def told(made: GatewayMembers) -> list[tuple[int, SecureReply]]:

@@ -15,18 +15,7 @@ from hypothesis import strategies as st
 from pocketquery.client.offer import Offer
 from pocketquery.sdk.bundle.safetensors import parse_whole, serialize
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
-from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer, cohort_offers
-from pocketquery.server.federation.cohorts.cohort_sum import CohortSum
-from pocketquery.server.federation.cohorts.merging import add_cohort
-from pocketquery.server.federation.cohorts.records import (
-    SUM,
-    TRAIN,
-    byte_records,
-    read_part,
-    records_of,
-)
 from pocketquery.server.federation.orchestration.clock import VirtualClock
-from pocketquery.server.federation.orchestration.cohort_collector import CohortCollector
 from pocketquery.server.federation.orchestration.exchange import Exchange
 from pocketquery.server.federation.orchestration.journal import Journal
 from pocketquery.server.federation.rounds.open_round import OpenRound, open_round
@@ -37,6 +26,18 @@ from pocketquery.server.federation.rounds.state import FederationState
 from pocketquery.server.federation.rounds.validation import Reason
 from pocketquery.server.federation.simulation.local_grid import Fault, LocalGrid
 from pocketquery.server.private.settings import SecureSettings
+from pocketquery_gateway.cohorts.cohort_offer import CohortOffer, cohort_offers
+from pocketquery_gateway.cohorts.cohort_sum import CohortSum
+from pocketquery_gateway.cohorts.collector import CohortCollector, receive_cohort
+from pocketquery_gateway.cohorts.exchange import GatewayExchange
+from pocketquery_gateway.cohorts.merging import add_cohort
+from pocketquery_gateway.cohorts.records import (
+    SUM,
+    TRAIN,
+    byte_records,
+    read_part,
+    records_of,
+)
 from tests.server.federation.replies import SETTINGS, reply, small_state
 
 BUFFERED = replace(
@@ -192,7 +193,7 @@ def test_the_journal_keeps_how_stale_a_sum_is(tmp_path: Path) -> None:
     with Journal.open(tmp_path / "rounds.sqlite") as journal:
         journal.begin(LAST, BUFFERED, now=0.0)
         data = sum_of(open_round(LAST, BUFFERED), [reply(1, STATES[1]), reply(2, LAST)])
-        assert journal.receive_cohort(data, 0.0)[0].accepted
+        assert receive_cohort(journal, data, 0.0)[0].accepted
     with Journal.open(tmp_path / "rounds.sqlite") as journal:
         assert journal.open_round is not None
         assert (journal.open_round.accepted, journal.open_round.staleness) == (2, 2)
@@ -216,7 +217,9 @@ def driven(
     grid = LocalGrid({number: node(number) for number in answers}, silent)
     with Journal.open(folder / "rounds.sqlite", clock=clock.now) as journal:
         opened = journal.begin(LAST, chosen)
-        collector = CohortCollector(Exchange(grid, clock), journal, clock, len(answers))
+        exchange = Exchange(grid, clock)
+        gateways = GatewayExchange(exchange, clock)
+        collector = CohortCollector(exchange, journal, clock, len(answers), gateways=gateways)
         heard = RoundReport(LAST.round, LAST.version, asked=opened.asked)
         return collector.collect(heard, opened, Offer(3, b"release"), list(answers)), clock.now()
 

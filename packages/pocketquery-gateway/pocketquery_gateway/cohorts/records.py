@@ -16,9 +16,9 @@ from flwr.app import ArrayRecord, Message, RecordDict
 
 from pocketquery.client.records import byte_array, content_bytes
 from pocketquery.sdk.errors import CorruptArtifactError
-from pocketquery.server.federation.cohorts.announced_release import AnnouncedRelease
-from pocketquery.server.federation.cohorts.cohort_offer import CohortOffer
-from pocketquery.server.federation.cohorts.stage_bundle import StageBundle
+from pocketquery_gateway.cohorts.announced_release import AnnouncedRelease
+from pocketquery_gateway.cohorts.cohort_offer import CohortOffer
+from pocketquery_gateway.cohorts.stage_bundle import StageBundle
 
 __all__ = [
     "ANNOUNCE",

@@ -4,36 +4,47 @@ Each gateway is asked for its share of the round. It may not know more of the ot
 what it answers is final: asked again, by a server that was killed, it answers with the same sum,
 which is known by its nonce and not counted twice.
 
-A buffered round (buffer.py) is the same: its offer says besides which releases the rounds
-before offered, and a gateway takes what began from them as the server would, stale by so many
-releases. What comes to a gateway that has answered waits, with its device, for the next offer.
+A buffered round (orchestration/buffer.py) is the same: its offer says besides which releases the
+rounds before offered, and a gateway takes what began from them as the server would, stale by so
+many releases. What comes to a gateway that has answered waits, with its device, for the next offer.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from pocketquery.client.offer import Offer
 from pocketquery.sdk.errors import CorruptArtifactError
-from pocketquery.server.federation.cohorts.cohort_offer import cohort_offers
-from pocketquery.server.federation.cohorts.cohort_sum import CohortSum
-from pocketquery.server.federation.cohorts.records import GatewayReply
 from pocketquery.server.federation.orchestration.exchange import Arrival
+from pocketquery.server.federation.orchestration.journal import Journal
 from pocketquery.server.federation.orchestration.plain_collector import PlainCollector
 from pocketquery.server.federation.rounds.open_round import OpenRound
+from pocketquery.server.federation.rounds.round import Receipt
 from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.rounds.settings import RoundSettings
+from pocketquery_gateway.cohorts.cohort_offer import cohort_offers
+from pocketquery_gateway.cohorts.cohort_sum import CohortSum
+from pocketquery_gateway.cohorts.exchange import GatewayExchange
+from pocketquery_gateway.cohorts.merging import add_cohort
+from pocketquery_gateway.cohorts.records import GatewayReply
 
-__all__ = ["CohortCollector"]
+__all__ = ["CohortCollector", "receive_cohort"]
 
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True)
 class CohortCollector(PlainCollector):
     """Asks gateways and merges their sums; a
-    :class:`~pocketquery.server.federation.rounds.parts.Collector`."""
+    :class:`~pocketquery.server.federation.rounds.parts.Collector`.
+
+    Attributes:
+        gateways: how these are asked.
+    """
+
+    gateways: GatewayExchange = field(kw_only=True)
 
     def places(self, connected: int, settings: RoundSettings) -> int:
         """As many as the settings ask: how many devices a gateway has, only it knows."""
@@ -45,8 +56,8 @@ class CohortCollector(PlainCollector):
         """See :class:`Collector`."""
         before = {nonce.hex() for nonce in opened.nonces}  # in the sums before a kill
         asked = cohort_offers(opened, offer, nodes)
-        self.exchange.ask_cohorts(asked.items(), opened.settings.deadline_seconds)
-        for arrival in self.exchange.cohort_arrivals(self._is_over):
+        self.gateways.ask_cohorts(asked.items(), opened.settings.deadline_seconds)
+        for arrival in self.gateways.cohort_arrivals(self._is_over):
             report = self._take(report, arrival, before)
             self.show(report)
             if opened.enough(report.accepted):
@@ -69,14 +80,37 @@ class CohortCollector(PlainCollector):
             _log.warning("round %d: a gateway failed: %s", report.round, arrival.reply.failed)
             return report if arrival.late else replace(report, failed=report.failed + 1)
         if (known := _known(data, before)) is not None:
-            return report.with_cohort(known.count, known)
-        receipt, cohort = self.journal.receive_cohort(data, self.clock.now())
+            return _with_cohort(report, known)
+        receipt, cohort = receive_cohort(self.journal, data, self.clock.now())
         if cohort is None:
             reason = "" if receipt.reason is None else receipt.reason.value
             _log.warning("round %d: a cohort's sum left out, %s: %s", report.round, reason,
                          receipt.detail)  # fmt: skip
             return report.with_quarantined({reason: 1})
-        return report.with_cohort(cohort.count, cohort)
+        return _with_cohort(report, cohort)
+
+
+def receive_cohort(journal: Journal, data: bytes, now: float) -> tuple[Receipt, CohortSum | None]:
+    """Take a gateway's sum; on return it is on disk what became of it. No bytes raise.
+
+    Args:
+        journal: with an open round.
+        data: a gateway's answer.
+        now: the clock's reading.
+
+    Raises:
+        ArtifactError: the disk is full or fails; the sum does not count, ask again.
+    """
+    assert journal.open_round is not None
+    opened, receipt, cohort = add_cohort(journal.open_round, data, now)
+    journal.record(opened, [receipt.nonce] if receipt.nonce else [])
+    return receipt, cohort
+
+
+def _with_cohort(report: RoundReport, cohort: CohortSum) -> RoundReport:
+    """``report`` after a cohort's accepted replies, and what it says of the others."""
+    after = report.with_accepted(cohort.figures, cohort.count).with_quarantined(cohort.quarantined)
+    return replace(after, declined=report.declined + cohort.declined)
 
 
 def _known(data: bytes, before: set[str]) -> CohortSum | None:

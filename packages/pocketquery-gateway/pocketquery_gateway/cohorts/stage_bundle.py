@@ -3,7 +3,7 @@ one.
 
 A gateway relays them and reads none. Its devices have seats, numbered as they said that they are
 ready; the server knows a device by the gateway's node and its seat
-(orchestration/cohort_members.py).
+(members.py).
 """
 
 from __future__ import annotations
