@@ -1,8 +1,8 @@
-"""Serve this folder's page with a bundle and an index, on this machine alone.
+"""Serve the search page with a bundle and an index, on this machine alone.
 
     python examples/web/serve.py [--bundle demo/bundle] --index demo/index
 
-It is ``pocketquery serve`` with the page of this folder, so that a changed page can be tried.
+It is ``pocketquery serve``; beside a changed copy of ``sdk/serving/web`` it serves that.
 """
 
 import sys
@@ -11,4 +11,6 @@ from pathlib import Path
 from pocketquery.sdk.cli import main
 
 if __name__ == "__main__":
-    sys.exit(main(["serve", "--page", str(Path(__file__).resolve().parent), *sys.argv[1:]]))
+    here = Path(__file__).resolve().parent
+    changed = ["--page", str(here)] if (here / "index.html").is_file() else []
+    sys.exit(main(["serve", *changed, *sys.argv[1:]]))

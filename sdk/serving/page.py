@@ -46,7 +46,7 @@ Encoder and index go to the browser, which searches by itself. Results open the 
     add("--gateway", metavar="URL", help="for federated rounds: https://host[:port]")
     add("--release-key", type=Path, metavar="PEM", help="whose releases (default: --public-key)")
     add("--port", type=int, default=8000, help="0 takes a free one (default: 8000)")
-    add("--page", type=Path, help=argparse.SUPPRESS)  # of a checkout: examples/web/serve.py
+    add("--page", type=Path, metavar="FOLDER", help="a changed copy of the page's own files")
 
 
 def _serve(options: argparse.Namespace) -> int:

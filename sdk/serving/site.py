@@ -13,7 +13,7 @@ import hashlib
 import json
 import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -22,16 +22,17 @@ from urllib.parse import unquote, urlsplit
 from pocketquery.sdk.errors import ArtifactNotFoundError
 from pocketquery.sdk.files import real_path
 from pocketquery.sdk.index.index import open_index
+from pocketquery.sdk.index.info import read_info
 from pocketquery.sdk.text_folders.decoding import decode
 from pocketquery.sdk.text_folders.outline import UnreadError
 
 __all__ = ["Site", "make_server"]
 
-ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "examples" / "web"
-PACKAGE = ROOT / "sdk" / "js"
+PAGE = Path(__file__).resolve().with_name("web")
+PACKAGE = PAGE.parents[1] / "js"
 BUILT = (
-    "the page is made from a checkout: pip install -e . there; in sdk/js npm ci && npm run build"
+    "this install was built without the page's scripts, which published wheels have. In a "
+    "checkout, with Node 20: npm ci && npm run build in sdk/js, then pip install again"
 )
 PAGES = (
     "index.html",
@@ -66,6 +67,7 @@ SDK = (
 LATER = {"bundle/train_step.onnx", "bundle/train_state.safetensors"} | {
     f"onnxruntime/{name}" for name in RUNTIME
 }
+STEMMERS = "sdk/words/stemmers/"  # a file a language; the index has one, and others are rare in it
 MOST_PACKED = 256  # contents that are remembered
 PACKED = (".wasm", ".onnx", ".html", ".css", ".js", ".mjs", ".json", ".sqlite")
 IMPORT = re.compile(r"""(?:from|import)\s*\(?\s*["'](\.{1,2}/[^"']+)["']""")
@@ -138,10 +140,16 @@ class Site:
         self._key = public_key.read_text(encoding="utf-8") if public_key else None
         self._page, self._texts = existing(page, "index.html", BUILT), texts
         dist = existing(PACKAGE / "dist", "web.js", BUILT)
-        runtime = PACKAGE / "node_modules" / "onnxruntime-web" / "dist"
-        runtime = existing(runtime, RUNTIME[0], BUILT)
         self._fixed = {name: self._page / name for name in PAGES}
-        self._fixed |= {f"onnxruntime/{name}": runtime / name for name in RUNTIME}
+        # 14 MB, for learning alone: a wheel has none of it.
+        runtime = PACKAGE / "node_modules" / "onnxruntime-web" / "dist"
+        if (runtime / RUNTIME[0]).is_file():
+            self._fixed |= {f"onnxruntime/{name}": runtime / name for name in RUNTIME}
+        elif gateway:
+            raise ArtifactNotFoundError(
+                f"{runtime / RUNTIME[0]} is not there, with which pages learn for a gateway; it "
+                "is in a checkout: pip install -e . there, npm ci && npm run build in sdk/js"
+            )
         self._fixed |= {f"sdk/{path.relative_to(dist)}": path for path in imported(dist)}
         self._hashes: dict[Path, tuple[tuple[int, int], str]] = {}
         self._packed: dict[str, bytes] = {}
@@ -168,9 +176,10 @@ class Site:
 
     def script(self) -> bytes:
         """``site.js``: the list, for the page and for the service worker."""
+        needed = ("stemmers", read_info(self._folders["index"]).language)
         files = {
             name: {"sha256": self.sha256(path), "bytes": path.stat().st_size}
-            | ({"later": True} if name in LATER else {})
+            | ({"later": True} if _is_for_later(name, needed) else {})
             for name, path in self.files().items()
         }
         site = {
@@ -226,6 +235,12 @@ class Site:
         except UnreadError:
             is_pdf = path.suffix.lower() == ".pdf"
             return data, "application/pdf" if is_pdf else "application/octet-stream"
+
+
+def _is_for_later(name: str, stemmers: Sequence[str]) -> bool:
+    """Whether the page is whole without the file, until it asks for it."""
+    is_stemmer = name.startswith(STEMMERS)
+    return name in LATER or (is_stemmer and Path(name).stem not in stemmers)
 
 
 def existing(folder: Path, file: str, advice: str) -> Path:

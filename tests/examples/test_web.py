@@ -22,7 +22,7 @@ import pytest
 from pocketquery import sdk
 from pocketquery.sdk.index.builder import create_index
 from pocketquery.sdk.index.documents import Document, content
-from tests.examples.web_scripts import PACKAGE, ROOT, WEB, browser, built, seen
+from tests.examples.web_scripts import PACKAGE, PAGE, ROOT, WEB, browser, built, seen
 from tests.sdk.tiny_bundle import write_tiny_bundle, write_tiny_index
 from tests.tiny_models import sentences
 
@@ -366,7 +366,7 @@ def modules(tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp("modules")
     shutil.copytree(TRAINING, folder / "bundle")
     make_learning_index(folder / "index")
-    for module in SERVE.parent.glob("*.js"):
+    for module in PAGE.glob("*.js"):
         shutil.copy(module, folder)
     return seen(
         "web_modules.mjs",

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.examples.web_scripts import ROOT, WEB, browser, built, seen
+from tests.examples.web_scripts import PAGE, WEB, browser, built, seen
 from tests.sdk.tiny_bundle import write_tiny_bundle, write_tiny_index
 
 pytestmark = [pytest.mark.very_slow, pytest.mark.timeout(900), built, browser]
@@ -21,8 +21,8 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Any:
     versions = {}
     for name, heading in (("older", "Search as it was"), ("newer", "Search as it will be")):
         versions[name] = folder / name / "examples" / "web" / "serve.py"
-        shutil.copytree(WEB, versions[name].parent)
-        (folder / name / "sdk").symlink_to(ROOT / "sdk")
+        shutil.copytree(PAGE, versions[name].parent)
+        shutil.copy(WEB / "serve.py", versions[name])
         page = versions[name].with_name("index.html")
         _change(page, "Search on this device</h1>", f"{heading}</h1>")
         last = versions[name].with_name("worker.js")  # of the files, by name

@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
-__all__ = ["CHROMIUM", "PACKAGE", "PLAYWRIGHT", "ROOT", "WEB", "browser", "built", "seen"]
+__all__ = ["CHROMIUM", "PACKAGE", "PAGE", "PLAYWRIGHT", "ROOT", "WEB", "browser", "built", "seen"]
 
 ROOT = Path(__file__).parents[2]
 WEB = ROOT / "examples" / "web"
+PAGE = ROOT / "sdk" / "serving" / "web"
 PACKAGE = ROOT / "sdk" / "js"
 PLAYWRIGHT = PACKAGE / "node_modules" / "playwright-core" / "index.js"
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or "/usr/bin/chromium"

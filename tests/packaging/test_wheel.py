@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from pocketquery.sdk.serving.site import PACKAGE, PAGES, imported
+from tests.examples.web_scripts import built
 from tests.packaging.wheels import PACKAGES, ROOT, build_wheel, wheel_of
 
 
@@ -37,15 +39,36 @@ def test_every_module_and_data_file_is_in_it_and_nothing_else(wheel: zipfile.Zip
         for path in (ROOT / package).rglob("*")
         if path.suffix == ".py"
         or path.name == "py.typed"
-        or path.parent.name in ("data", "default")
+        or path.parent.name in ("data", "default", "web")
         if ROOT / "sdk" / "js" not in path.parents
     }
-    packed = {name for name in wheel.namelist() if ".dist-info/" not in name}
+    packed = {
+        name
+        for name in wheel.namelist()
+        if ".dist-info/" not in name and not name.startswith("pocketquery/sdk/js/dist/")
+    }
     assert packed == on_disk
     assert "pocketquery/sdk/default/encoder.onnx" in packed
     for name in ("corpus.jsonl.gz", "queries.tsv.gz", "qrels.tsv.gz", "LICENSE.md"):
         assert f"pocketquery/export/demo/data/{name}" in packed
     assert {f"pocketquery/{package}/py.typed" for package in PACKAGES} <= packed
+
+
+@built
+def test_the_search_page_and_all_that_it_imports_are_in_it(wheel: zipfile.ZipFile) -> None:
+    dist = PACKAGE / "dist"
+    imports = {path.relative_to(dist).as_posix() for path in imported(dist)}
+    needed = {f"js/dist/{name}" for name in imports} | {f"serving/web/{name}" for name in PAGES}
+    packed = {
+        name.removeprefix("pocketquery/sdk/")
+        for name in wheel.namelist()
+        if name.startswith(("pocketquery/sdk/js/", "pocketquery/sdk/serving/web/"))
+    }
+    assert needed <= packed
+    assert "js/dist/words/stemmers/LICENSE" in packed
+    others = packed - needed - {"serving/web/service_worker.js"}
+    assert len(others) < 20
+    assert not [name for name in others if name.endswith((".ts", ".min.js", ".wasm", ".json"))]
 
 
 def test_pocketquery_stays_a_namespace_without_a_root(wheel: zipfile.ZipFile) -> None:

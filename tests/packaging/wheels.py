@@ -18,7 +18,10 @@ def build_wheel(folder: Path, variables: Mapping[str, str] | None = None) -> Pat
     tree = folder / "tree"
     for name in (*PACKAGES, "pyproject.toml", "README.md", "LICENSE"):
         if (ROOT / name).is_dir():
-            ignored = shutil.ignore_patterns("__pycache__", "js")  # sdk/js is npm's
+            # sdk/js is npm's; what it builds is there where it was built.
+            ignored = shutil.ignore_patterns(
+                "__pycache__", "node_modules", "src", "test", "scripts"
+            )
             shutil.copytree(ROOT / name, tree / name, ignore=ignored)
         else:
             shutil.copy(ROOT / name, tree / name)

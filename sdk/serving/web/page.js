@@ -194,7 +194,8 @@ async function start() {
   say("Ready.");
   await search(); // what was typed meanwhile
   tellKnown(opened, offline, await isPersistent());
-  if (await caller.call("beside", [publicKey, rounds])) search();
+  const canTrain = "onnxruntime/ort.wasm.min.mjs" in files; // a checkout has it, a wheel does not
+  if (await caller.call("beside", [publicKey, rounds, canTrain])) search();
   await startLearning(caller, search);
   await startRounds(caller, search);
   document.documentElement.dataset.ready = String(offline.kept);

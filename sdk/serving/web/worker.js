@@ -1,7 +1,7 @@
 /** Beside the page, so that typing never stutters: the encoder, the index, and what is highlighted. */
 
 import { answer } from "./sdk/rpc.js";
-import { openIndex } from "./sdk/index/index.js";
+import { openWith } from "./sdk/index/index.js";
 import { FetchSource, load, verify } from "./sdk/web.js";
 import { Analyzer } from "./sdk/words/analyzer.js";
 import { loadProgram } from "./sdk/words/languages.js";
@@ -17,6 +17,9 @@ let encoder = null;
 let index = null;
 let analyzer = null; // of the index's language
 let beside = null; // a promise of what learns and takes part: a search needs neither
+// Of another script than the index's, and out of reach without a network: its words stay whole.
+const WHOLE = JSON.stringify({ groups: {}, tables: {}, values: {}, routines: { _stem: [["return", true]] } });
+const loadStemmer = (language) => loadProgram(language).catch(() => WHOLE);
 const termsOfWord = new Map(); // the same words come again and again
 const [MOST_WORDS, LONGEST_WORD] = [50_000, 64]; // that are remembered
 
@@ -67,9 +70,10 @@ async function during(what, work) {
   }
 }
 
-async function openBeside(publicKey, rounds) {
+async function openBeside(publicKey, rounds, canTrain) {
   const key = publicKey === null ? {} : { publicKey };
   const opened = { learner: null, cannotLearn: null, participant: null, cannotTakePart: null };
+  if (!canTrain) return opened;
   try {
     const { Learner } = await import("./learner.js");
     const { fetchTrainer, loadTrainer } = await import("./trainer.js");
@@ -96,14 +100,14 @@ answer(self, {
     const key = publicKey === null ? {} : { publicKey };
     const loading = load("bundle/", { signal, onProgress: notify, ...key });
     const opening = during("index", () =>
-      openIndex(new FetchSource("index/"), { encoder: loading, ...key }),
+      openWith(loadStemmer, new FetchSource("index/"), { encoder: loading, ...key }),
     );
     const loaded = await during("bundle", () => loading);
     if (loaded.failed) return loaded;
     const opened = await opening;
     if (opened.failed) return opened;
     [encoder, index] = [loaded, opened];
-    analyzer = new Analyzer(index.language, loadProgram);
+    analyzer = new Analyzer(index.language, loadStemmer);
     const { name, spaceId, dimension, signedBy } = encoder;
     const { signatureKeyId, encoderVersion: version } = encoder.manifest; // the publisher's
     return { name, version, spaceId, dimension, signedBy, signatureKeyId, documents: index.size };
@@ -126,8 +130,8 @@ answer(self, {
   },
 
   /** Called when the first results stand there; whether what was learnt or released is in force now. */
-  beside: async (_, publicKey, rounds) => {
-    beside ??= openBeside(publicKey, rounds);
+  beside: async (_, publicKey, rounds, canTrain) => {
+    beside ??= openBeside(publicKey, rounds, canTrain);
     await beside;
     return encoder.version !== encoder.manifest.encoderVersion;
   },
