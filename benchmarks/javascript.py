@@ -12,7 +12,7 @@ With the built-in bundle and the demo's documents, encoded by it:
 - one query: Node beside Python, taking turns (p50 at most 1.2 x); Chromium (at most 15 ms, and at
   most 1.2 x onnxruntime-web's, taking turns);
 - a dense search of 100,000 documents in Chromium (at most 30 ms);
-- the page of examples/web: bytes of the first visit (at most 12 MB), and without a network: first
+- the search page: bytes of the first visit (at most 12 MB), and without a network: first
   result after a reload (at most 1.5 s), a further query (at most 50 ms).
 
 Times are medians; those of the page's first result count from the reload on and include loading.

@@ -4,7 +4,7 @@
     python examples/fleet/run_browsers.py
 
 Everything runs on this machine: a SuperLink with TLS and node authentication, one gateway
-(``pocketquery gateway``) with its Flower node, the search page of examples/web, and headless
+(``pocketquery gateway``) with its Flower node, the search page, and headless
 Chromium with two profiles. In each the user agrees to keep searches, searches and opens results,
 and agrees to take part. ``flwr run`` runs a round: both pages train in WebAssembly and send their
 updates, the gate passes a release, and both pages fetch it, check whose it is and search with it.

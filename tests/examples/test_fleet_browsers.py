@@ -8,10 +8,8 @@ the checkout, and there a release must come of it; else on the tiny encoder, as 
 
 from __future__ import annotations
 
-import argparse
 import base64
 import gzip
-import importlib
 import json
 import os
 import shutil
@@ -27,6 +25,8 @@ from serve_gateway import serving
 from test_rounds import KEY, through
 
 from pocketquery.sdk.bundle.signature import public_key_of
+from pocketquery.sdk.cli import main
+from pocketquery.sdk.serving.site import Site
 from pocketquery.server.federation.releases.registry import Registry
 from tests.examples.test_deployment import running
 from tests.examples.web_scripts import CHROMIUM, PLAYWRIGHT, ROOT, browser, built
@@ -123,21 +123,19 @@ def pem(key: bytes) -> bytes:
 
 
 def test_a_page_may_ask_its_own_server_and_the_gateway_alone(
-    files: Files, monkeypatch: pytest.MonkeyPatch
+    files: Files, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.syspath_prepend(str(FLEET.parent / "web"))
-    serve = importlib.import_module("serve")
-    plain = serve.Site(files.bundle, files.index)
+    plain = Site(files.bundle, files.index)
     assert "connect-src 'self';" in plain.headers["Content-Security-Policy"]
     assert b'"rounds": null' in plain.script()
-    site = serve.Site(files.bundle, files.index, gateway="https://gateway.test:8443")
+    site = Site(files.bundle, files.index, gateway="https://gateway.test:8443")
     assert (
         "connect-src 'self' https://gateway.test:8443;" in (site.headers["Content-Security-Policy"])
     )
     assert b'"rounds": {"gateway": "https://gateway.test:8443", "publicKey": null}' in site.script()
     for wrong in ("https://a/path", "https://a; script-src *", "gateway", "https://a b"):
-        with pytest.raises(argparse.ArgumentTypeError, match="expected https://host"):
-            serve.origin(wrong)
+        assert main(["serve", "--index", str(files.index), "--gateway", wrong]) == 2
+        assert "expected https://host" in capsys.readouterr().err
 
 
 def test_both_updates_count(pages: Any) -> None:
