@@ -48,7 +48,7 @@ const MODULES = {
   "words/analyzer.js": `export * from "${built("words/analyzer.js")}";`,
   "words/languages.js": `export * from "${built("words/languages.js")}";`,
   "index/index.js": `
-    export const openIndex = async () => ({ size: 1, language: "english", search: (query) => self.found(query) });`,
+    export const openWith = async () => ({ size: 1, language: "english", search: (query) => self.found(query) });`,
   "web.js": `export { FolderSource as FetchSource, load, verify } from "${built("node.js")}";`,
 };
 for (const folder of ["index", "words"]) mkdirSync(`sdk/${folder}`, { recursive: true });
