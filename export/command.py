@@ -81,6 +81,9 @@ class ExportCommandOptions(Settings):
     how: Annotated[ExportOptions, Part("with_tokenizer")] = ExportOptions()
     name: Annotated[str | None, "of the bundle (default: the student folder's name)"] = None
     version: Annotated[str, "of the encoder within its space"] = "1"
+    languages: Annotated[
+        tuple[str, ...], "that the encoder was made for: en de pt-BR (default: unknown)"
+    ] = ()
     license: Annotated[str, "of the weights", Option("SPDX")] = "LicenseRef-unstated"
     signing_key: Annotated[
         str | None, "Ed25519 private key: PEM file or 64 hex digits", Option("FILE")
@@ -137,6 +140,7 @@ def _export(options: ExportCommandOptions) -> int:
         name=options.name or Path(options.student).resolve().name,
         license=options.license,
         version=options.version,
+        languages=options.languages,
         signing_key=options.signing_key,
         sentence_transformers=options.sentence_transformers,
         progress=_say,

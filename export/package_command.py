@@ -65,7 +65,7 @@ _README = """\
 # {name}
 
 The query encoder {bundle} (version {encoder_version}) for pocketquery: {megabytes:.1f} MB, space
-`{space}`, {dimension} dimensions, licence {license}.
+`{space}`, {dimension} dimensions, licence {license}. It reads {languages}.
 
 ```python
 from pocketquery import sdk
@@ -141,6 +141,7 @@ def write_package(
         "space": manifest.space.id,
         "dimension": manifest.space.dimension,
         "license": manifest.license,
+        "languages": ", ".join(manifest.languages) or "languages that its manifest does not list",
         "license_line": _license_line(manifest.license),
         "entry": _ENTRY.format(name=name, module=module),
         "description": json.dumps(

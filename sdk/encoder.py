@@ -20,6 +20,7 @@ from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.manifest import Manifest
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError, SignatureError
 from pocketquery.sdk.graph import Graph
+from pocketquery.sdk.languages.scripts import has_unread_letters
 from pocketquery.sdk.lazy import collection_paused
 from pocketquery.sdk.tokenizers.tokenizer import Tokenizer, open_tokenizer
 from pocketquery.sdk.validation import check_count, check_text, check_texts
@@ -172,10 +173,31 @@ class Encoder:
         """The most token ids of a text, special tokens included; what is beyond is cut off."""
         return self._manifest.max_length
 
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """The codes of the languages that it was made for; none where its bundle does not say."""
+        return self._manifest.languages
+
+    def reads(self, text: str) -> bool:
+        """Whether the vector of ``text`` says anything; a hybrid search goes by words alone else.
+
+        A quarter of its letters are in words of scripts that the encoder's languages are not
+        written in, or over half of its tokens are unknown, or it has none: then it is not read.
+        Languages of one script are not told apart. Errors as of :meth:`tokenize`.
+        """
+        is_plain = not self.languages or check_text(text).isascii()
+        if not is_plain and has_unread_letters(text, self.languages):
+            return False
+        unknown, ids = self._tokenizer.unknown_id, self.tokenize(text)
+        tokens = len(ids) - len(self._tokenizer.encode(""))
+        return tokens > 0 and 2 * ids.count(unknown) <= tokens
+
     def __repr__(self) -> str:
+        languages = ", ".join(self.languages) or "unknown"
         return (
-            f"Encoder(name={self.name!r}, version={self.version!r}, dimension={self.dimension}, "
-            f"max_length={self.max_length}, space_id={self.space_id!r})"
+            f"Encoder(name={self.name!r}, version={self.version!r}, languages={languages!r}, "
+            f"dimension={self.dimension}, max_length={self.max_length}, "
+            f"space_id={self.space_id!r})"
         )
 
     def __reduce__(self) -> tuple[Callable[..., Encoder], tuple[object, ...]]:

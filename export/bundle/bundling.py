@@ -112,6 +112,7 @@ def export_bundle(
     name: str,
     license: str,
     version: str = "1",
+    languages: Sequence[str] = (),
     signing_key: Key | None = None,
     golden_texts: Sequence[str] | None = None,
     sentence_transformers: Path | str | None = None,
@@ -130,6 +131,8 @@ def export_bundle(
         name: the bundle's name.
         license: of the weights, as an SPDX expression.
         version: of this encoder within its space.
+        languages: that it was made for, as codes ("en", "pt-BR"); a query in the script of none of
+            them is searched by words alone.
         signing_key: Ed25519 private key: raw bytes, hexadecimal or a PEM file.
         golden_texts: texts that are stored with their vectors and replayed by ``verify``; public
             ones in many scripts unless given.
@@ -193,7 +196,8 @@ def export_bundle(
     step = _training_step(student, quantized.model, options.training, say)
 
     # 5. The graph that takes text, equal to tokenizer and encoder.
-    draft = _manifest(student, file, name, license, version)
+    draft = _manifest(student, file, name, license, version)._replace(languages=tuple(languages))
+    draft.check()
     texts = DIVERSE_TEXTS if golden_texts is None else golden_texts
     more = {} if step is None else step.files()
     string_graph = None

@@ -9,6 +9,7 @@ asked for. Fields this release does not know are ignored, a newer ``format_versi
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -58,6 +59,8 @@ _MOST_OF_TOKENIZER = 1 << 26  # bytes; the largest vocabularies in use take 20 M
 _MOST_CHARACTERS = 1024  # of a name, a version, an id, a licence
 MOST_PROMPTS = 64
 MOST_PROMPT = 1 << 14  # characters
+_MOST_LANGUAGES = 1 << 9
+_LANGUAGE = re.compile("[a-z]{2,3}(-[A-Za-z0-9]{1,8}){0,3}")
 _MOST_FILE_NAME = 128  # characters
 
 _KINDS = ("wordpiece", "sentencepiece")
@@ -94,7 +97,8 @@ class FileEntry(NamedTuple):
 class Manifest(NamedTuple):
     """The content of ``manifest.json``; see the bundle's section in ARCHITECTURE.md.
 
-    It is checked where it is read, and before it is written.
+    It is checked where it is read, and before it is written. ``languages`` are those that the
+    encoder was made for, as BCP 47 codes (``en``, ``pt-BR``); none where nobody says.
     """
 
     name: str
@@ -109,6 +113,7 @@ class Manifest(NamedTuple):
     default_prompt_name: str | None = None
     quality: Mapping[str, Any] = MappingProxyType({})
     signature_key_id: str | None = None
+    languages: tuple[str, ...] = ()
 
     def check(self) -> None:
         """Check what ties fields together, and what a caller could pass as well as a file.
@@ -130,6 +135,10 @@ class Manifest(NamedTuple):
         if not 3 <= self.max_length <= MOST_IDS:
             expected = f"at least 3 (two special tokens and one of the text), at most {MOST_IDS}"
             raise _wrong("max_length", str(self.max_length), expected)
+        for language in self.languages:
+            if not isinstance(language, str) or not _LANGUAGE.fullmatch(language):
+                expected = 'codes as of BCP 47: "en", "pt-BR"'
+                raise _wrong("languages", shortened(repr(language)), expected)
 
     @classmethod
     def from_json(cls, data: bytes) -> Manifest:
@@ -156,6 +165,9 @@ class Manifest(NamedTuple):
             quality=fields.mapping("quality"),
             license=fields.text("license", _MOST_CHARACTERS),
             signature_key_id=fields.text_or_none("signature_key_id", _MOST_CHARACTERS),
+            languages=tuple(fields.sequence("languages", _MOST_LANGUAGES))
+            if "languages" in fields
+            else (),
         )
         manifest.check()
         return manifest
@@ -173,6 +185,7 @@ class Manifest(NamedTuple):
             "prompts": dict(self.prompts),
             "default_prompt_name": self.default_prompt_name,
             "max_length": self.max_length,
+            **({"languages": list(self.languages)} if self.languages else {}),
             "tokenizer": tokenizer | dict(self.tokenizer.options),
             "files": {
                 name: {"sha256": entry.sha256, "bytes": entry.bytes}

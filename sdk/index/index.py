@@ -63,6 +63,7 @@ from pocketquery.sdk.index.signature import check_claim, check_signed
 from pocketquery.sdk.index.updates import Changes, IndexSource, change_index, read_source
 from pocketquery.sdk.index.vector_file import quantize
 from pocketquery.sdk.index.views import IndexViews
+from pocketquery.sdk.languages.reading import language_filter
 from pocketquery.sdk.lazy import log
 from pocketquery.sdk.results.filters import compile_filter
 from pocketquery.sdk.results.grouping import best_of_groups
@@ -202,6 +203,7 @@ class Index(IndexViews):
         offset: int = 0,
         prefix: bool = False,
         group_by: str | None = None,
+        languages: Iterable[str] | None = None,
     ) -> Hits:
         """The ``k`` best documents, best first; fewer where fewer match.
 
@@ -212,8 +214,8 @@ class Index(IndexViews):
             k: how many, at least 1.
             filter: conditions on the metadata, see :mod:`pocketquery.sdk.results.filters`.
             mode: ``"dense"`` (by meaning), ``"lexical"`` (by words, BM25) or ``"hybrid"`` (both,
-                see :class:`pocketquery.sdk.index.search.Fusion`). By default hybrid for a text,
-                dense for a vector.
+                see :class:`pocketquery.sdk.index.search.Fusion`; by words alone where the encoder
+                does not read the text). By default hybrid for a text, dense for a vector.
             vector: the vector of a text ``query``, where it is encoded already.
             min_score: the least score of a hit. A hybrid score can be compared between queries:
                 what no document answers reaches about 0.2 among 50 documents, 0.3 among thousands.
@@ -222,6 +224,7 @@ class Index(IndexViews):
             group_by: a field of the metadata such as "path", as in a filter. Of the documents that
                 have one value of it only the best is a hit; ``others`` counts further ones.
             prefix: the last word is still being typed, and stands for all that begin with it.
+            languages: only documents whose field ``language`` is one of these codes: ``["de"]``.
 
         Raises:
             InvalidInputError: a blank text, a vector of another dimension or not finite, k < 1, an
@@ -230,6 +233,8 @@ class Index(IndexViews):
         request = check_query(
             query, k, mode, vector, self.dimension, self._encoder, offset, min_score
         )
+        if languages is not None:
+            filter = {"$and": [filter or {}, language_filter(languages)]}
         condition = None if filter is None or filter == {} else compile_filter(filter)
         with self._database.reading() as connection:
             snapshot = self._current(connection)

@@ -62,6 +62,13 @@ class QueryEncoder(Protocol):
 
 
 @runtime_checkable
+class Reader(Protocol):
+    """What an encoder may have: whether it is made for a text, see ``Encoder.reads``."""
+
+    def reads(self, text: str, /) -> bool: ...
+
+
+@runtime_checkable
 class DocumentEncoder(Protocol):
     """What adding documents without vectors needs of an encoder."""
 
@@ -85,7 +92,8 @@ class CheckedQuery:
     Attributes:
         mode: which ranking is asked for.
         text: empty where only a vector was given.
-        vector: float32 (dimension,) of length 1; empty for a lexical search.
+        vector: float32 (dimension,) of length 1; empty for a lexical search, and for a hybrid one
+            whose text the encoder does not read.
         k: how many, at least 1.
         offset: how many of the best are passed over.
         min_score: the least score of a hit; None for any.
@@ -142,6 +150,8 @@ def check_query(
                 f"the query {text[:80]!r} only says what must not be there; expected a word to "
                 "look for"
             )
+        if mode == "hybrid" and isinstance(encoder, Reader) and not encoder.reads(plain):
+            return CheckedQuery(mode, text, np.zeros(0, np.float32), *limits)
         vector = _encode(plain, encoder)
     return CheckedQuery(mode, text, _unit(vector, dimension), *limits)
 
@@ -285,10 +295,13 @@ def rank(
         return Ranking(rows, cosines, cosines, None).cut(query)
     weights = query_weights(connection, snapshot, asked)
     lexical = bm25(connection, weights, snapshot.lengths(connection), asked)
-    if query.mode == "lexical":
+    if query.mode == "lexical" or not len(query.vector):
         rows = selection.best(k, lambda allowed: _words(lexical.scores, allowed), above=0)
-        rows, scores = best_first(rows, lexical.scores[rows], k)
-        return Ranking(rows, scores.astype(np.float64), None, scores).cut(query)
+        rows, words = best_first(rows, lexical.scores[rows], k)
+        scores = words.astype(np.float64)
+        if query.mode == "hybrid":
+            scores /= lexical.most or 1.0
+        return Ranking(rows, scores, None, words).cut(query)
     meant = QueryVector(query.vector)
     fusion = Fusion(meant.cosine(snapshot.mean), lexical)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import sys
+import warnings
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
@@ -22,8 +23,9 @@ from pocketquery.sdk.commands import (
     print_json,
     stdin_lines,
 )
-from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.errors import InvalidInputError, PocketQueryWarning
 from pocketquery.sdk.index.index import Index, open_index
+from pocketquery.sdk.languages.reading import language_filter, unread_query
 from pocketquery.sdk.results.hits import Hit, Hits
 from pocketquery.sdk.searching.terminal import Page
 from pocketquery.sdk.searching.where import parse_condition
@@ -98,6 +100,12 @@ examples:
     )
     add_filter(parser)
     parser.add_argument(
+        "--language",
+        action="append",
+        metavar="CODE",
+        help="only documents in this language: de, en; can be given several times",
+    )
+    parser.add_argument(
         "--where",
         type=_condition,
         action="append",
@@ -127,7 +135,12 @@ def _run(options: argparse.Namespace) -> int:
         page = Page(folder=index.source.root if index.source else None)
         _check_group(index, options.group_by)
         for position, query in enumerate(queries):
-            hits = index.search(query, **_search_options(options))
+            asked = _search_options(options)
+            if options.mode == "hybrid" and not encoder.reads(query):
+                asked["min_score"] = options.min_score  # as of --mode lexical
+                message = unread_query(encoder.name, encoder.languages)
+                warnings.warn(message, PocketQueryWarning, stacklevel=1)
+            hits = index.search(query, **asked)
             if options.json:
                 _print_lines(index, query, hits)
                 continue
@@ -138,7 +151,7 @@ def _run(options: argparse.Namespace) -> int:
                 snippet = index.snippet(hit, query, length=page.snippet_length)
                 page.show(hit, snippet, index.snippet(_name(hit), query, length=1000))
             if not hits:
-                for sentence in _advice(index, query, options):
+                for sentence in _advice(index, query, asked):
                     page.say(sentence)
     return 0
 
@@ -156,6 +169,8 @@ def _search_options(options: argparse.Namespace) -> dict[str, Any]:
     if least is None and options.mode == "hybrid":
         least = _LEAST_RELATED
     conditions = [*([options.filter] if options.filter else []), *options.where]
+    if options.language:
+        conditions.append(language_filter(options.language))
     return {
         "k": options.k,
         "offset": options.offset,
@@ -186,9 +201,8 @@ def _name(hit: Hit) -> str:
     return " > ".join(map(str, headings)) if isinstance(headings, list) else ""
 
 
-def _advice(index: Index, query: str, options: argparse.Namespace) -> Iterator[str]:
+def _advice(index: Index, query: str, asked: dict[str, Any]) -> Iterator[str]:
     """That nothing was found, why, and what to try."""
-    asked = _search_options(options)
     yield "nothing found"
     if asked["offset"] and index.search(query, **asked | {"offset": 0, "k": 1}):
         yield f"there are fewer than {asked['offset'] + 1} hits: a smaller --offset shows the last"
@@ -203,7 +217,7 @@ def _advice(index: Index, query: str, options: argparse.Namespace) -> Iterator[s
         best = index.search(query, **asked | {"min_score": None, "k": 1})
         if best:
             in_words = asked | {"min_score": None, "mode": "lexical", "k": 1}
-            has_words = options.mode == "hybrid" and index.search(query, **in_words)
+            has_words = asked["mode"] == "hybrid" and index.search(query, **in_words)
             by_words = ", or --mode lexical for those that have its words" if has_words else ""
             score = math.floor(best[0].score * 100) / 100  # never rounded up to the limit
             yield (
@@ -215,7 +229,7 @@ def _advice(index: Index, query: str, options: argparse.Namespace) -> Iterator[s
         yield "other documents are found without the conditions (--where, --filter)"
     elif any(sign in query for sign in '"+'):
         yield 'documents without the "phrase" or +word were left out; try it as plain words'
-    elif options.mode == "lexical":
+    elif asked["mode"] == "lexical":
         yield "no document has these words; without --mode lexical their meaning counts, too"
 
 

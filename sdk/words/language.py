@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 
 from pocketquery.sdk.words.characters import normalize
-from pocketquery.sdk.words.stemming import NONE, script_of
+from pocketquery.sdk.words.stemming import CODES, NONE, script_of
 
-__all__ = ["COMMON", "detect_language"]
+__all__ = ["COMMON", "common_language", "detect_language"]
 
 _MOST_CHARACTERS = 1 << 18  # that are read
 _LEAST_SHARE = 0.08  # of the words in a script, that are a language's most common ones
+_LEAST_WORDS = 2  # of these, in one text
 # Words that are common in one language and rare in its neighbours. Languages without a stemmer are
 # there so that they are not taken for another.
 COMMON = {
@@ -68,6 +70,20 @@ _STEMMERS_OF = {
 }
 
 
+_CODES = {name: code for code, name in CODES.items()} | {
+    "bulgarian": "bg",
+    "croatian": "hr",
+    "hebrew": "he",
+    "latvian": "lv",
+    "marathi": "mr",
+    "norwegian": "no",
+    "slovak": "sk",
+    "ukrainian": "uk",
+    "urdu": "ur",
+    "vietnamese": "vi",
+}
+
+
 def detect_language(texts: Iterable[str]) -> str:
     """The language whose stemmer fits texts: the one whose most common words are the most frequent.
 
@@ -77,6 +93,21 @@ def detect_language(texts: Iterable[str]) -> str:
     Returns:
         one of LANGUAGES, or NONE.
     """
+    scores, least = _scores(texts)
+    best = max(scores, key=lambda language: (scores[language], language == "english"))
+    return _STEMMERS_OF.get(best, best) if scores[best] >= least else "english"
+
+
+def common_language(text: str) -> str:
+    """The code of the language whose most common words are the most frequent in a text; empty
+    where fewer than two words are, or another language has as many."""
+    scores, least = _scores([text])
+    (best, most), (_, next_most) = scores.most_common(2)
+    return _CODES[best] if most > next_most and most >= max(least, _LEAST_WORDS) else ""
+
+
+def _scores(texts: Iterable[str]) -> tuple[Counter[str], float]:
+    """How often each language's words occur, and how often they must."""
     counts: Counter[str] = Counter()
     remaining = _MOST_CHARACTERS
     for text in texts:
@@ -87,12 +118,13 @@ def detect_language(texts: Iterable[str]) -> str:
     total = sum(
         count for word, count in counts.items() if script_of(word.lstrip("\"'(")[:1] or "0")
     )
-    scores = {
-        language: sum(counts[word] for word in normalize(words).casefold().split())
-        for language, words in COMMON.items()
-    }
+    scores = Counter(
+        {language: sum(counts[word] for word in words) for language, words in _words().items()}
+    )
     scores["english"] += sum(counts[word] for word in _ALSO_ENGLISH.split())
-    best = max(scores, key=lambda language: (scores[language], language == "english"))
-    if scores[best] < _LEAST_SHARE * total or not total:
-        return "english"
-    return _STEMMERS_OF.get(best, best)
+    return scores, max(_LEAST_SHARE * total, 1)
+
+
+@cache
+def _words() -> Mapping[str, Sequence[str]]:
+    return {language: normalize(words).casefold().split() for language, words in COMMON.items()}

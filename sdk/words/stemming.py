@@ -16,7 +16,7 @@ from typing import Any
 
 from pocketquery.sdk.validation import check, one_of
 
-__all__ = ["LANGUAGES", "NONE", "check_language", "script_of", "stem_of"]
+__all__ = ["CODES", "LANGUAGES", "NONE", "check_language", "script_of", "stem_of"]
 
 NONE = "none"
 """The language that leaves every word whole."""
@@ -66,7 +66,7 @@ _ONE_AT_A_TIME = threading.Lock()  # a stemmer holds the word that it works on
 _Stem = Callable[[str], str]
 
 
-_CODES = dict(
+CODES = dict(
     code.split(":")
     for code in "ar:arabic ca:catalan cs:czech da:danish de:german el:greek en:english "
     "eo:esperanto es:spanish et:estonian eu:basque fa:persian fi:finnish fr:french ga:irish "
@@ -87,7 +87,7 @@ def check_language(language: str) -> str:
     """
     name = language.casefold() if isinstance(language, str) else language
     if isinstance(name, str):
-        name = _CODES.get(re.split("[-_]", name)[0], name)
+        name = CODES.get(re.split("[-_]", name)[0], name)
     check("language", name, one_of(*sorted(LANGUAGES), NONE))
     return name
 

@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("tokenizers")  # what makes the diverse texts
 
-from tests.conformance import stems, word_tables, words
+from tests.conformance import scripts, stems, word_tables, words
 from tests.conformance.independent import words as independent
 
 
@@ -27,6 +27,10 @@ def test_terms_and_queries() -> None:
 
 def test_stems() -> None:
     assert stems.stems(60) == stored(stems.TARGET)
+
+
+def test_scripts() -> None:
+    assert scripts.cases() == stored(scripts.TARGET)
 
 
 @pytest.mark.slow

@@ -34,9 +34,18 @@ BESIDE = {
 }
 FOLDERS = (*ALLOWED, *(f"packages/{name}/{name.replace('-', '_')}" for name in BESIDE))
 # What the device has. cryptography comes with the extra "sign", shtab with "completion", mcp with
-# "mcp", chardet, pypdfium2 and watchfiles with "files", all of them only inside functions.
+# "mcp", py3langid with "languages", chardet, pypdfium2 and watchfiles with "files", all of them
+# only inside functions.
 DEVICE = {"numpy", "onnxruntime", "pathspec", "sentencepiece", "simsimd", "snowballstemmer"}
-DEVICE_LAZILY = DEVICE | {"chardet", "cryptography", "mcp", "pypdfium2", "shtab", "watchfiles"}
+DEVICE_LAZILY = DEVICE | {
+    "chardet",
+    "cryptography",
+    "mcp",
+    "py3langid",
+    "pypdfium2",
+    "shtab",
+    "watchfiles",
+}
 
 # The sub-folders of server/: each imports itself and those before it.
 SERVER_ORDER = (

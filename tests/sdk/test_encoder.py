@@ -42,8 +42,8 @@ def test_it_says_what_it_is(encoder: Encoder) -> None:
     assert encoder.max_length == MAX_LENGTH
     assert encoder.manifest.license == "Apache-2.0"
     assert repr(encoder) == (
-        f"Encoder(name='tiny', version='1', dimension=16, max_length={MAX_LENGTH}, "
-        f"space_id='{SPACE_ID}')"
+        "Encoder(name='tiny', version='1', languages='unknown', dimension=16, "
+        f"max_length={MAX_LENGTH}, space_id='{SPACE_ID}')"
     )
 
 

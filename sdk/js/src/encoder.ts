@@ -16,6 +16,7 @@ import { pairwiseSum } from "./index/vectors/numbers.js";
 import { byCodePoint, kindOf, repr } from "./python_text.js";
 import { parseSafetensors } from "./bundle/safetensors.js";
 import { type Key, rawKey } from "./bundle/signature.js";
+import { hasUnreadLetters } from "./words/scripts.js";
 import { checkCount, checkOptions, checkText, checkTexts, type Names } from "./texts.js";
 import { openTokenizer } from "./tokenizer/open_tokenizer.js";
 import type { Tokenizer } from "./tokenizer/tokenizer.js";
@@ -194,6 +195,26 @@ export class Encoder {
   /** The most token ids of a text, special tokens included; what is beyond is cut off. */
   get maxLength(): number {
     return this.manifest.maxLength;
+  }
+
+  /** The codes of the languages that it was made for; none where its bundle does not say. */
+  get languages(): readonly string[] {
+    return this.manifest.languages;
+  }
+
+  /**
+   * Whether the vector of `text` says anything: a hybrid search goes by words alone where it does not.
+   *
+   * It does not read a text where a quarter of the letters are in words of scripts that its languages are not
+   * written in, or more than half of the tokens are unknown to it, or there are none. Languages that share a script
+   * are not told apart.
+   */
+  reads(text: string): boolean {
+    if (this.languages.length > 0 && hasUnreadLetters(checkText(text), this.languages)) return false;
+    const ids = this.tokenize(text);
+    const tokens = ids.length - this.#tokenizer.encode("").length;
+    const unknown = ids.filter((id) => id === this.#tokenizer.unknownId).length;
+    return tokens > 0 && 2 * unknown <= tokens;
   }
 
   /**

@@ -55,6 +55,23 @@ def test_every_field_is_read() -> None:
     assert manifest.signature_key_id is None
 
 
+@pytest.mark.parametrize("languages", [["en"], ["en", "pt-BR", "zh-Hant-TW"], []])
+def test_languages_are_listed_or_unknown(languages: list[str]) -> None:
+    manifest = parse(content() | {"languages": languages})
+    assert manifest.languages == tuple(languages)
+    assert Manifest.from_json(manifest.to_json()) == manifest
+    assert parse(content()).languages == ()
+    assert b"languages" not in parse(content()).to_json()
+
+
+@pytest.mark.parametrize(
+    "languages", ["en", None, [1], ["English"], ["EN"], ["en_US"], [""], ["en"] * 513, [["en"]]]
+)
+def test_languages_that_are_no_codes(languages: object) -> None:
+    with pytest.raises(CorruptArtifactError, match="languages"):
+        parse(content() | {"languages": languages})
+
+
 def test_written_and_read_it_is_the_same_to_the_byte() -> None:
     manifest = parse(content())
     data = manifest.to_json()

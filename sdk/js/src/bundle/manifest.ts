@@ -36,6 +36,8 @@ const MOST_CHARACTERS = 1024; // of a name, a version, an id, a licence
 const MOST_PROMPTS = 64;
 const MOST_PROMPT = 1 << 14; // characters
 const MOST_FILE_NAME = 128; // characters
+const MOST_LANGUAGES = 1 << 9;
+const LANGUAGE = /^[a-z]{2,3}(-[A-Za-z0-9]{1,8}){0,3}$/;
 
 const KINDS = ["wordpiece", "sentencepiece"] as const;
 const LAYOUTS = ["xlm-roberta", "plain"] as const;
@@ -64,6 +66,8 @@ export interface Manifest {
   readonly defaultPromptName: string | null;
   /** Token ids of a text at most, special ones included. */
   readonly maxLength: number;
+  /** Codes of the languages that it was made for ("en", "pt-BR"); none where nobody says. */
+  readonly languages: readonly string[];
   readonly tokenizer: TokenizerSpec;
   readonly files: ReadonlyMap<string, FileEntry>;
   /** The exporter's report, as plain JSON. */
@@ -91,6 +95,7 @@ export function parseManifest(data: Uint8Array): Manifest {
     prompts: fields.texts("prompts", MOST_PROMPTS, MOST_PROMPT),
     defaultPromptName: fields.textOrNull("default_prompt_name", MOST_CHARACTERS),
     maxLength: fields.integer("max_length"),
+    languages: fields.names().includes("languages") ? languagesOf(fields.sequence("languages", MOST_LANGUAGES)) : [],
     tokenizer: tokenizerSpec(fields.child("tokenizer")),
     files: fileEntries(fields.child("files", MOST_FILES)),
     quality: plain(fields.mapping("quality")),
@@ -124,6 +129,13 @@ function tokenizerSpec(fields: Fields): TokenizerSpec {
   }
   if (kind === "sentencepiece") options.set("layout", fields.choice("layout", LAYOUTS));
   return { kind, file: fields.text("file", MOST_FILE_NAME), options };
+}
+
+function languagesOf(listed: readonly Json[]): string[] {
+  return listed.map((language) => {
+    if (typeof language === "string" && LANGUAGE.test(language)) return language;
+    throw wrong("languages", shortened(show(plain(language))), 'codes as of BCP 47: "en", "pt-BR"');
+  });
 }
 
 function fileEntries(fields: Fields): Map<string, FileEntry> {

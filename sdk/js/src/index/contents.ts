@@ -192,10 +192,11 @@ export class Contents {
     }
     const lexical = bm25(this.parts, this.weights(asked), asked, (this.norms ??= this.lengthNorms()), this.gone);
     const pick = (rows: Uint32Array): Float32Array => Float32Array.from(rows, (row) => lexical.scores[row]!);
-    if (mode === "lexical") {
+    if (mode === "lexical" || !vector.length) {
       const found = best(lexical.scores, most, allowed, 0);
       const { rows, scores } = ranked(found, pick(found), most);
-      return { rows, scores, cosines: null, bm25: pick(rows) };
+      const shares = mode === "lexical" ? scores : Float64Array.from(scores, (score) => score / (lexical.most || 1));
+      return { rows, scores: shares, cosines: null, bm25: pick(rows) };
     }
     const meant = new QueryVector(vector);
     const fusion = new Fusion(meant.cosine((this.mean ??= this.vectors.mean(this.gone))), lexical);

@@ -30,6 +30,7 @@ import { NoDocuments } from "./deltas/base.js";
 import { compileFilter } from "./filters.js";
 import { type Check, readFolder } from "./folder.js";
 import { bestOfGroups } from "./group.js";
+import { languageFilter } from "./languages.js";
 import {
   ADD_OPTIONS,
   type AddOptions,
@@ -255,8 +256,9 @@ export class Index {
    *   unknown mode or filter operator; dense or hybrid for a text without an encoder
    */
   async search(query: string | VectorLike, options: SearchOptions = {}): Promise<Hit[]> {
-    const { filter, groupBy } = checkOptions(options, SEARCH_OPTIONS);
+    const { filter: given, groupBy, languages } = checkOptions(options, SEARCH_OPTIONS);
     await this.refresh();
+    const filter = languages === undefined ? given : { $and: [given ?? {}, languageFilter(languages)] };
     const condition = filter === undefined || filter === null ? undefined : compileFilter(filter);
     const request = await checkQuery(query, options, this.dimension, this.encoder, this.contents.analyzer);
     const allowed = condition && this.contents.matching(condition);

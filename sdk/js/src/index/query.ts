@@ -18,6 +18,8 @@ export interface QueryEncoder {
   /** Of its vectors; an index that begins on the device takes it from here. */
   readonly dimension?: number;
   encodeQuery(text: string): Float32Array | Promise<Float32Array>;
+  /** Whether it is made for a text; a hybrid search goes by words alone where it is not. Absent: for every one. */
+  reads?(text: string): boolean | Promise<boolean>;
   encodeDocument?(
     texts: readonly string[],
     options: AddOptions,
@@ -58,6 +60,8 @@ export interface SearchOptions {
    * is a hit; its `others` counts further ones, and `k` and `offset` count groups.
    */
   readonly groupBy?: string;
+  /** Codes such as ["de", "en"]: only documents whose field "language" is one of them, or a region of it. */
+  readonly languages?: readonly string[];
 }
 
 export const SEARCH_OPTIONS: Names<SearchOptions> = {
@@ -69,6 +73,7 @@ export const SEARCH_OPTIONS: Names<SearchOptions> = {
   prefix: true,
   offset: true,
   groupBy: true,
+  languages: true,
 };
 
 /** A query with what its mode needs. */
@@ -76,7 +81,7 @@ export interface CheckedQuery {
   readonly mode: Mode;
   /** The terms of its text, and what a document must have; null where only a vector was given. */
   readonly asked: Query | null;
-  /** Float32 (dimension,) of length 1; empty for a lexical search. */
+  /** Float32 (dimension,) of length 1; empty for a lexical search, and for a hybrid one that the encoder does not read. */
   readonly vector: Float32Array;
   readonly k: number;
   readonly offset: number;
@@ -135,6 +140,8 @@ export async function checkQuery(
           'load(bundle) }). Without one, pass a vector or use mode "lexical"',
       );
     }
+    const isRead = mode !== "hybrid" || (await encoder.reads?.(asked.plain)) !== false;
+    if (!isRead) return { ...checked, vector: new Float32Array(0) };
     vector = await encoder.encodeQuery(asked.plain);
   }
   return { ...checked, vector: unitVector(vector, dimension, "the query's vector") };

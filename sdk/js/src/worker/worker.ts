@@ -44,6 +44,7 @@ export interface EncoderInfo {
   readonly spaceId: string;
   readonly dimension: number;
   readonly maxLength: number;
+  readonly languages: readonly string[];
   readonly signedBy: string | null;
 }
 
@@ -116,6 +117,7 @@ export function encoderMethods(runtime: Runtime): { methods: Methods; opened: (i
     encodeDocument: (context, id: number, texts: string, options: EncodeOptions) =>
       opened(id).encodeDocument(texts, listening(context, options)),
     tokenize: (_, id: number, text: string) => opened(id).tokenize(text),
+    reads: (_, id: number, text: string) => opened(id).reads(text),
     adapter: (_, id: number) => opened(id).adapter,
     swapAdapter: async (_, id: number, adapter: AdapterSource | null, options: { publicKey?: Key }) => {
       const one = opened(id);
@@ -149,8 +151,8 @@ interface Loaded {
 }
 
 function info(encoder: Encoder): EncoderInfo {
-  const { name, version, spaceId, dimension, maxLength, signedBy } = encoder;
-  return { name, version, spaceId, dimension, maxLength, signedBy };
+  const { name, version, spaceId, dimension, maxLength, languages, signedBy } = encoder;
+  return { name, version, spaceId, dimension, maxLength, languages, signedBy };
 }
 
 /** On the page: an encoder in a worker. Methods and errors as `Encoder`'s. */
@@ -224,6 +226,10 @@ export class WorkerEncoder {
     return this.#info.maxLength;
   }
 
+  get languages(): readonly string[] {
+    return this.#info.languages;
+  }
+
   get signedBy(): string | null {
     return this.#info.signedBy;
   }
@@ -248,6 +254,10 @@ export class WorkerEncoder {
 
   tokenize(text: string): Promise<number[]> {
     return this.#call("tokenize", text) as Promise<number[]>;
+  }
+
+  reads(text: string): Promise<boolean> {
+    return this.#call("reads", text) as Promise<boolean>;
   }
 
   async swapAdapter(

@@ -1,0 +1,23 @@
+/** Documents in some languages, by the field that indexing gives them; Python's `languages/reading.py`. */
+import { InvalidInputError } from "../errors.js";
+import { show } from "../python_text.js";
+import type { Filter } from "./filters.js";
+
+const CODE = /^[a-z]{2,3}(?:-[A-Za-z0-9]{1,8}){0,3}$/;
+
+/**
+ * A filter for documents in one of these languages: whose field "language" is the code, or one of its regions.
+ * @throws InvalidInputError no codes
+ */
+export function languageFilter(languages: readonly string[]): Filter {
+  const codes: readonly unknown[] = typeof languages === "string" ? [languages] : Array.from(languages);
+  for (const code of codes) {
+    if (typeof code !== "string" || !CODE.test(code)) {
+      throw new InvalidInputError(`languages has ${show(code)}, expected codes such as "de", "en", "pt-BR"`);
+    }
+  }
+  if (codes.length === 0) {
+    throw new InvalidInputError('languages is empty; expected codes such as "de", or leave it out for any');
+  }
+  return { $or: [{ language: { $in: codes } }, ...codes.map((code) => ({ language: { $prefix: `${String(code)}-` } }))] } as Filter;
+}

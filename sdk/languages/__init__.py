@@ -1,0 +1,1 @@
+"""Which languages and scripts texts are in, and whether an encoder reads them."""
