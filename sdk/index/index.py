@@ -63,9 +63,8 @@ from pocketquery.sdk.index.signature import check_claim, check_signed
 from pocketquery.sdk.index.updates import Changes, IndexSource, change_index, read_source
 from pocketquery.sdk.index.vector_file import quantize
 from pocketquery.sdk.index.views import IndexViews
-from pocketquery.sdk.languages.reading import language_filter
 from pocketquery.sdk.lazy import log
-from pocketquery.sdk.results.filters import compile_filter
+from pocketquery.sdk.results.filters import condition_of
 from pocketquery.sdk.results.grouping import best_of_groups
 from pocketquery.sdk.results.hits import Hit, Hits
 from pocketquery.sdk.sqlite_file import identity
@@ -233,9 +232,7 @@ class Index(IndexViews):
         request = check_query(
             query, k, mode, vector, self.dimension, self._encoder, offset, min_score
         )
-        if languages is not None:
-            filter = {"$and": [filter or {}, language_filter(languages)]}
-        condition = None if filter is None or filter == {} else compile_filter(filter)
+        condition = condition_of(filter, languages) if filter or languages is not None else None
         with self._database.reading() as connection:
             snapshot = self._current(connection)
             asked = snapshot.analyzer.query(request.text, prefix=prefix) if request.text else None

@@ -1,45 +1,21 @@
-"""How much of what is indexed an encoder reads, what to say of the rest; the filter by language."""
+"""How much of what is indexed an encoder reads, and what to say of the rest."""
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
-from pocketquery.sdk.errors import InvalidInputError, PocketQueryWarning
+from pocketquery.sdk.errors import PocketQueryWarning
 from pocketquery.sdk.languages.scripts import MOST_READ, base_code
 
-__all__ = ["PACKAGE", "ReadingTally", "language_filter", "unread_query"]
+__all__ = ["PACKAGE", "ReadingTally", "unread_query"]
 
 PACKAGE = "pocketquery-multilingual"
 """The encoder of many languages, and what installs it."""
 
 _NOTABLE = 0.1  # of the letters of what is indexed
 _NAMED = 4  # languages that a warning names
-_CODE = re.compile("[a-z]{2,3}(?:-[A-Za-z0-9]{1,8}){0,3}")
-
-
-def language_filter(languages: Iterable[str]) -> dict[str, Any]:
-    """A filter for documents in one of these languages: whose field ``language`` is the code, or
-    one of its regions. ::
-
-        index.search("Bremse", filter=language_filter(["de", "en"]))
-
-    Raises:
-        InvalidInputError: no codes.
-    """
-    codes = [languages] if isinstance(languages, str) else list(languages)
-    for code in codes:
-        if not isinstance(code, str) or not _CODE.fullmatch(code):
-            raise InvalidInputError(
-                f'languages has {code!r}, expected codes such as "de", "en", "pt-BR"'
-            )
-    if not codes:
-        raise InvalidInputError('languages is empty; expected codes such as "de", or None for any')
-    regions = [{"language": {"$prefix": f"{code}-"}} for code in codes]
-    return {"$or": [{"language": {"$in": codes}}, *regions]}
 
 
 def unread_query(name: str, languages: Sequence[str]) -> str:

@@ -22,9 +22,10 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import re
 import sqlite3
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,6 +41,8 @@ __all__ = [
     "Condition",
     "add_functions",
     "compile_filter",
+    "condition_of",
+    "language_filter",
     "matching_rows",
 ]
 
@@ -57,6 +60,7 @@ _FLOAT64 = 2**1023
 _TEXT = "('text')"
 _NUMBER = "('integer', 'real')"
 _TYPE = "coalesce(json_type(documents.metadata, ?), 'absent')"
+_LANGUAGE = re.compile("[a-z]{2,3}(?:-[A-Za-z0-9]{1,8}){0,3}")  # a code, as BCP 47 has it
 _IN_JSON_LIST = "IN (SELECT value FROM json_each(?))"
 
 
@@ -70,6 +74,40 @@ class Condition:
     def negated(self) -> Condition:
         """The opposite; no condition here is ever NULL, so it is exact."""
         return Condition(f"NOT ({self.sql})", self.parameters)
+
+
+def condition_of(
+    query: Mapping[str, object] | None, languages: Iterable[str] | None = None
+) -> Condition | None:
+    """The condition of a search's filter, and of the languages it is to find; None for any.
+
+    Raises:
+        InvalidInputError: as :func:`compile_filter` and :func:`language_filter`.
+    """
+    if languages is not None:
+        query = {"$and": [query or {}, language_filter(languages)]}
+    return None if query is None or query == {} else compile_filter(query)
+
+
+def language_filter(languages: Iterable[str]) -> dict[str, object]:
+    """A filter for documents in one of these languages: whose field ``language`` is the code, or
+    one of its regions. ::
+
+        index.search("Bremse", filter=language_filter(["de", "en"]))
+
+    Raises:
+        InvalidInputError: no codes.
+    """
+    codes = [languages] if isinstance(languages, str) else list(languages)
+    for code in codes:
+        if not isinstance(code, str) or not _LANGUAGE.fullmatch(code):
+            raise InvalidInputError(
+                f'languages has {code!r}, expected codes such as "de", "en", "pt-BR"'
+            )
+    if not codes:
+        raise InvalidInputError('languages is empty; expected codes such as "de", or None for any')
+    regions = [{"language": {"$prefix": f"{code}-"}} for code in codes]
+    return {"$or": [{"language": {"$in": codes}}, *regions]}
 
 
 def compile_filter(query: Mapping[str, object]) -> Condition:

@@ -25,7 +25,8 @@ from pocketquery.sdk.commands import (
 )
 from pocketquery.sdk.errors import InvalidInputError, PocketQueryWarning
 from pocketquery.sdk.index.index import Index, open_index
-from pocketquery.sdk.languages.reading import language_filter, unread_query
+from pocketquery.sdk.languages.reading import unread_query
+from pocketquery.sdk.results.filters import language_filter
 from pocketquery.sdk.results.hits import Hit, Hits
 from pocketquery.sdk.searching.terminal import Page
 from pocketquery.sdk.searching.where import parse_condition

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from pocketquery import sdk
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.sdk.languages.reading import language_filter
 from pocketquery.sdk.languages.scripts import base_code, has_unread_letters, scripts_of
+from pocketquery.sdk.results.filters import language_filter
 
 ENGLISH = ("en",)
 NOTES = [
