@@ -52,10 +52,10 @@ from pocketquery.server.corpus.mining.lcs_pairs import LcsConfig, mine_pairs
 from pocketquery.server.corpus.mining.rankers import Bm25Ranker
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.objectives.gur import Gur
-from pocketquery.server.objectives.shared.infilling import Infiller
 from pocketquery_research.evaluation.classification import few_shot, zero_shot_classes
 from pocketquery_research.evaluation.generation import blank_scores, title_scores
 from pocketquery_research.evaluation.labelled_texts import LabelledTexts, label_text
+from pocketquery_research.objectives.infilling import Infiller
 
 Encode = Callable[[list[str]], NDArray[np.float32]]
 _SHOTS = {"few_shot": (10, "probe"), "hundred_shot": (100, "probe")}

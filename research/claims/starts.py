@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 from data_sets import ciphers, pages
-from transformers import AutoTokenizer
+from transformers import AlbertConfig, AutoModel, AutoTokenizer
 
 from pocketquery.sdk.files import write_atomic
 from pocketquery.server.corpus.groups import GroupList, Source
@@ -40,6 +40,28 @@ ARMS = Path(__file__).with_name("arms.toml")
 _PUBLISHED = Path(__file__).resolve().parents[1] / "reference" / "starts"
 _CONDITIONS = 16  # positions beyond the texts', for CMLM's vectors before a sentence
 _SAVED_EVERY = 50  # steps between checkpoints
+
+
+_LIKE_BERT = (
+    *("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads"),
+    *("intermediate_size", "type_vocab_size", "hidden_act", "hidden_dropout_prob"),
+    *("attention_probs_dropout_prob", "pad_token_id", "bos_token_id", "eos_token_id"),
+)
+
+
+def _shared_layers(preset: str, tokenizer: Any, *, max_length: int, seed: int) -> SentenceEncoder:
+    """Like ``new_encoder``, with one layer's weights in all layers (ALBERT)."""
+    like = new_encoder(preset, tokenizer, max_length=max_length).backbone.config
+    config = AlbertConfig(
+        **{name: getattr(like, name) for name in _LIKE_BERT},
+        max_position_embeddings=max_length,
+        embedding_size=like.hidden_size,
+        num_hidden_groups=1,
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        backbone = AutoModel.from_config(config, add_pooling_layer=False)
+    return SentenceEncoder(backbone, tokenizer, max_length=max_length, name=preset)
 
 
 class _Paused(Exception):
@@ -104,10 +126,10 @@ class Start:
 
     def drawn(self, seed: int = 0) -> SentenceEncoder:
         """Randomly initialised, in the start's shape and with its vocabulary."""
-        encoder = new_encoder(
+        make = _shared_layers if self.settings.get("share_layers") else new_encoder
+        encoder = make(
             self.settings["preset"],
             self.tokenizer(),
-            share_layers=self.settings.get("share_layers", False),
             max_length=self.settings["max_length"] + _CONDITIONS,
             seed=seed,
         )

@@ -1,12 +1,12 @@
 """Classes without training: each text gets the label whose text is nearest to it.
 
-python examples/zero_shot_classification.py "wake me at seven" "put on some jazz" \
+python research/examples/zero_shot_classification.py "wake me at seven" "put on some jazz" \
     --labels "set an alarm" "play music" "check the weather"
 
 With a few labelled texts, tab-separated under the header "label<TAB>text", a linear probe on the
 same frozen vectors takes the place of the labels' texts:
 
-python examples/zero_shot_classification.py "wake me at seven" --examples labelled.tsv
+python research/examples/zero_shot_classification.py "wake me at seven" --examples labelled.tsv
 """
 
 from __future__ import annotations

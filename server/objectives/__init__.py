@@ -2,15 +2,11 @@
 
 from pocketquery.server.objectives.objective import Batch, LossParts, Objective
 from pocketquery.server.objectives.registry import OBJECTIVES, build_objective, objective_class
-from pocketquery.server.objectives.shared.infilling import BLANK, Infiller, Infilling
 from pocketquery.server.objectives.shared.word_predictor import PredictedWord, WordPredictor
 
 __all__ = [
-    "BLANK",
     "OBJECTIVES",
     "Batch",
-    "Infiller",
-    "Infilling",
     "LossParts",
     "Objective",
     "PredictedWord",

@@ -139,13 +139,9 @@ def make_encoder(
             _tokenizer(options, sources, work, seed),
             pooling=options.pooling or "mean",
             max_length=options.max_length,
-            share_layers=options.share_layers,
-            embedding_width=options.embedding_width,
-            pre_norm=options.pre_norm,
             seed=seed,
         )
-    shape = ("tokenizer", "vocabulary", "share_layers", "embedding_width", "pre_norm")
-    unusable = [f"--{name.replace('_', '-')}" for name in shape if getattr(options, name)]
+    unusable = [f"--{name}" for name in ("tokenizer", "vocabulary") if getattr(options, name)]
     if options.table == "cooccurrence":
         unusable.append("--table cooccurrence")
     if unusable:

@@ -33,7 +33,6 @@ examples:
 
 objectives and the texts they learn from, the preferred first:
   mlm           masked words                     documents, sessions, pairs, queries
-  simcse        two dropouts of one text         documents, queries, sessions, pairs
   contrastive   texts of one group               sessions, pairs, documents
   auto_mlm      Auto-MLM                         sessions, pairs, documents, queries
   query_bert    Query-BERT (BYOL)                queries, ...
@@ -42,7 +41,7 @@ objectives and the texts they learn from, the preferred first:
   gur           GUR                              pairs (pocketquery mine pairs), documents
   fine_tune     queries and hard negatives       triples (pocketquery mine triples)
   ict           a sentence finds its passage     documents
-Baselines (cmlm, prop, seed, tsdae: documents) are in research/: pip install -e ./research
+Baselines (cmlm, prop, seed, simcse, tsdae: documents) are in research/: pip install -e ./research
 
 Texts come as a store (pocketquery mine store) or as a raw file: JSON Lines, a table separated by
 tabs, or plain text with blank lines between documents; plain, gzip or xz. Documents may also be a
@@ -94,9 +93,6 @@ class EncoderOptions(Settings):
     ] = None
     pooling: Annotated[str | None, "mean (default of new encoders), cls or eos"] = None
     max_length: Annotated[int, whole(4), "tokens of a text"] = 128
-    share_layers: Annotated[bool, "all layers have one layer's weights (ALBERT)"] = False
-    embedding_width: Annotated[int | None, "of a factorised vocabulary table"] = None
-    pre_norm: Annotated[bool, "normalise before each part, not after it"] = False
 
 
 @dataclass(frozen=True, kw_only=True)

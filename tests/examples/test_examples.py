@@ -12,7 +12,6 @@ import pytest
 
 from pocketquery import sdk
 from tests.sdk.tiny_bundle import write_tiny_bundle, write_tiny_index
-from tests.tiny_models import bert_teacher, sentences
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 DOCUMENTS = [
@@ -78,19 +77,3 @@ def test_bring_your_own_documents(run: Run, tmp_path: Path) -> None:
     with sdk.open_index(tmp_path / "index", encoder=sdk.load(bundle)) as index:
         found = index.search("sugar", filter={"year": {"$lt": 1800}})
     assert [hit.id for hit in found] == ["leaf"]
-
-
-def test_query_expansion(run: Run, tmp_path: Path) -> None:
-    """It trains, saves, loads, writes and searches."""
-    bert_teacher(layers=1, width=32).save(tmp_path / "start")
-    rows = [{"_id": str(i), "title": f"T{i}", "sentences": sentences(60)[i::20]} for i in range(20)]
-    (tmp_path / "documents.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    queries = ("castle of the king", "sugar")
-    options = ("--init", "./start", "--steps", "5")
-    lines = run("query_expansion.py", "documents.jsonl", *queries, *options)
-    places = [lines.index(query) for query in queries]
-    for block in (lines[places[0] : places[1]], lines[places[1] :]):
-        assert 1 <= len([line for line in block if line.endswith(" a token)")]) <= 3
-        assert block[-2].startswith("  as it is: T")
-        assert block[-1].startswith("  expanded: T")
-    assert (tmp_path / "my-gur" / "infilling.safetensors").is_file()

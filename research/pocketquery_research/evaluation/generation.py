@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pocketquery.sdk.validation import check, whole
-from pocketquery.server.objectives.shared.infilling import BLANK, Infiller
+from pocketquery_research.objectives.infilling import BLANK, Infiller
 
 __all__ = ["blank_scores", "title_scores", "word_f1"]
 

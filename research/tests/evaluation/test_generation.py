@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.server.objectives.shared.infilling import Infiller
 from pocketquery_research.evaluation.generation import blank_scores, title_scores, word_f1
-from tests.infilling_model import FACTS, infilling_model
+from pocketquery_research.objectives.infilling import Infiller
+from research.tests.infilling_model import FACTS, infilling_model
 
 
 @pytest.fixture(scope="module")

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from transformers import AlbertConfig, AutoModel, RobertaPreLayerNormConfig
 
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.corpus.groups import Group
-from pocketquery.server.modeling import SentenceEncoder, new_encoder
+from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.sentence_encoder import pool
 from pocketquery.server.objectives import Batch, build_objective
 from pocketquery.server.objectives.mlm import mlm_loss
@@ -120,8 +121,13 @@ def test_a_tied_decoder_without_its_vector_is_the_encoder_made_causal() -> None:
 
 def test_every_kind_of_encoder_has_a_decoder() -> None:
     tokenizer = wordpiece_tokenizer()
-    shared = new_encoder("nano", tokenizer, share_layers=True, max_length=48)
-    for encoder in (electra_teacher(), new_encoder("nano", tokenizer, pre_norm=True), shared):
+    size: dict[str, Any] = {"vocab_size": len(tokenizer), "hidden_size": 32, "num_hidden_layers": 2}
+    size |= {"num_attention_heads": 2, "intermediate_size": 64, "max_position_embeddings": 64}
+    shared, pre_norm = (
+        SentenceEncoder(AutoModel.from_config(kind(**size)), tokenizer, max_length=48)
+        for kind in (AlbertConfig, RobertaPreLayerNormConfig)
+    )
+    for encoder in (electra_teacher(), pre_norm, shared):
         for tie in TIES if encoder is not shared else TIES[:1]:
             built = objective(encoder, tie=tie)
             loss = built.loss(encoder, batch_of(built)).total

@@ -18,10 +18,6 @@ OPTIONS: list[dict[str, Any]] = [
     {},
     {"pooling": "cls"},
     {"pooling": "eos"},
-    {"share_layers": True},
-    {"embedding_width": 32},
-    {"share_layers": True, "embedding_width": 32},
-    {"pre_norm": True},
 ]
 
 
@@ -50,12 +46,6 @@ def test_parameters_by_hand() -> None:
     layer = 4 * (128 * 128 + 128) + 2 * 128 * 512 + 512 + 128 + 2 * 256
     embeddings = (len(tokenizer) + 16 + 1) * 128 + 256
     assert parameters(new_encoder("nano", tokenizer, max_length=16)) == embeddings + 2 * layer
-    shared = new_encoder("nano", tokenizer, max_length=16, share_layers=True)
-    # ALBERT's norm after the embeddings has their width, and a projection follows it.
-    assert parameters(shared) == embeddings + 128 * 128 + 128 + layer
-    narrow = new_encoder("nano", tokenizer, max_length=16, embedding_width=32)
-    expected = (len(tokenizer) + 17) * 32 + 64 + 32 * 128 + 128 + 2 * layer
-    assert parameters(narrow) == expected
 
 
 def parameters(encoder: SentenceEncoder) -> int:
@@ -92,12 +82,11 @@ def test_a_text_of_full_length_fits_and_the_encoder_comes_back(
     np.testing.assert_array_equal(again.encode(texts), encoder.encode(texts))
 
 
-@pytest.mark.parametrize("options", [{}, {"share_layers": True}, {"pre_norm": True}], ids=str)
-def test_the_seed_alone_decides_the_weights(options: dict[str, Any]) -> None:
-    one = new_encoder("nano", wordpiece_tokenizer(), seed=3, **options)
+def test_the_seed_alone_decides_the_weights() -> None:
+    one = new_encoder("nano", wordpiece_tokenizer(), seed=3)
     torch.rand(1)
-    again = new_encoder("nano", wordpiece_tokenizer(), seed=3, **options)
-    other = new_encoder("nano", wordpiece_tokenizer(), seed=4, **options)
+    again = new_encoder("nano", wordpiece_tokenizer(), seed=3)
+    other = new_encoder("nano", wordpiece_tokenizer(), seed=4)
     assert one.space_id == again.space_id != other.space_id
 
 
@@ -122,10 +111,7 @@ def test_every_parameter_takes_part(tokenizer: Any) -> None:
     ("preset", "options", "found"),
     [
         ("huge", {}, 'unknown preset "huge"; expected one of nano, mini'),
-        ("nano", {"pre_norm": True, "share_layers": True}, "pre_norm stands with"),
-        ("nano", {"pre_norm": True, "embedding_width": 32}, "pre_norm stands with"),
         ("nano", {"max_length": 3}, "max_length is 3"),
-        ("nano", {"embedding_width": 0}, "embedding_width 0"),
         ("nano", {"pooling": "max"}, 'pooling is "max"'),
     ],
 )

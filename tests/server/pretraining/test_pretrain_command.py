@@ -209,7 +209,7 @@ def test_weights_are_read_and_one_alone_is_one() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("bert", 'unknown objective "bert"; known are mlm, simcse'),
+        ("bert", 'unknown objective "bert"; known are mlm, contrastive'),
         ("", 'unknown objective ""; known are'),
         ("mlm=much", 'the weight of mlm is "much"'),
         ("mlm=1,gur=inf", 'the weight of gur is "inf"; expected a finite number'),
@@ -246,7 +246,7 @@ def test_options_belong_to_an_objective_that_is_trained() -> None:
         ),
         ("--documents {0} --set mlm.rate=1", 'no option "rate"; it has mask_rate'),
         ("--documents {0} --objective mlm=0", "the weight of mlm is 0.0"),
-        ("--documents {0} --init {1} --pre-norm", "--pre-norm goes with a preset"),
+        ("--documents {0} --init {1} --vocabulary 900", "--vocabulary goes with a preset"),
         ("--documents {0} {1}", "several places and a store"),
     ],
 )

@@ -1,6 +1,6 @@
 """Words that a query leaves out, written by GUR's decoder, and the search with and without them.
 
-python examples/query_expansion.py DOCUMENTS.jsonl "who built the castle" ["another" ...]
+python research/examples/query_expansion.py DOCUMENTS.jsonl "who built the castle" ["another" ...]
 
 The model in --model (default: my-gur) encodes and writes. Where there is none yet, it is trained
 on the documents first, from the encoder named by --init, for so few steps that it only shows the
@@ -18,11 +18,11 @@ from pocketquery.server.corpus import read_documents
 from pocketquery.server.corpus.groups import GroupList
 from pocketquery.server.corpus.readers.document_groups import read_document_groups
 from pocketquery.server.modeling import SentenceEncoder
-from pocketquery.server.objectives import BLANK, Infiller
 from pocketquery.server.objectives.gur import Gur, GurConfig
 from pocketquery.server.pretraining.config import PretrainingConfig
 from pocketquery.server.pretraining.loop import pretrain
 from pocketquery.server.pretraining.mixture import Part
+from pocketquery_research.objectives.infilling import BLANK, Infiller
 
 
 def train(documents: Path, init: str, steps: int, folder: Path) -> None:

@@ -13,13 +13,13 @@ import torch
 from pocketquery.sdk.errors import ArtifactNotFoundError, InvalidInputError
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.objectives.gur import Gur, GurConfig, GurExample
-from pocketquery.server.objectives.shared.infilling import (
+from pocketquery.server.objectives.shared.seq2seq_decoder import GurDecoder
+from pocketquery_research.objectives.infilling import (
     Grammar,
     Infiller,
     generate,
 )
-from pocketquery.server.objectives.shared.seq2seq_decoder import GurDecoder
-from tests.infilling_model import FACTS, infilling_model
+from research.tests.infilling_model import FACTS, infilling_model
 from tests.tiny_models import bert_teacher, sentences
 
 

@@ -1,14 +1,17 @@
-"""The example of classes named by their texts, run as a user runs it."""
+"""The examples, run as a user runs them: classes named by their texts, and query expansion."""
 
 from __future__ import annotations
 
+import json
 import runpy
 import sys
 from pathlib import Path
 
 import pytest
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+from tests.tiny_models import bert_teacher, sentences
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
 def run_here(
@@ -43,3 +46,23 @@ def test_few_shot_classification(
     arguments = ("reserve a room for me", "never cancel", "--examples", labelled)
     lines = run_here("zero_shot_classification.py", *arguments, patch=monkeypatch, capture=capsys)
     assert lines == ["yes  reserve a room for me", "no   never cancel"]
+
+
+def test_query_expansion(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It trains, saves, loads, writes and searches."""
+    monkeypatch.chdir(tmp_path)
+    bert_teacher(layers=1, width=32).save(tmp_path / "start")
+    rows = [{"_id": str(i), "title": f"T{i}", "sentences": sentences(60)[i::20]} for i in range(20)]
+    (tmp_path / "documents.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    queries = ("castle of the king", "sugar")
+    options = ("--init", "./start", "--steps", "5")
+    arguments = ("documents.jsonl", *queries, *options)
+    lines = run_here("query_expansion.py", *arguments, patch=monkeypatch, capture=capsys)
+    places = [lines.index(query) for query in queries]
+    for block in (lines[places[0] : places[1]], lines[places[1] :]):
+        assert 1 <= len([line for line in block if line.endswith(" a token)")]) <= 3
+        assert block[-2].startswith("  as it is: T")
+        assert block[-1].startswith("  expanded: T")
+    assert (tmp_path / "my-gur" / "infilling.safetensors").is_file()
