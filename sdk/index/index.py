@@ -232,7 +232,8 @@ class Index(IndexViews):
         request = check_query(
             query, k, mode, vector, self.dimension, self._encoder, offset, min_score
         )
-        condition = condition_of(filter, languages) if filter or languages is not None else None
+        any_document = filter is None and languages is None
+        condition = None if any_document else condition_of(filter, languages)
         with self._database.reading() as connection:
             snapshot = self._current(connection)
             asked = snapshot.analyzer.query(request.text, prefix=prefix) if request.text else None
