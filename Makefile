@@ -69,7 +69,7 @@ check: .stamps/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy -p pocketquery -p pocketquery_research -p pocketquery_gateway -p pocketquery_attestation -p pocketquery_join -p pocketquery_mobile \
-		-p pocketquery_privacy -p pocketquery_stores -p pocketquery_corpus
+		-p pocketquery_privacy -p pocketquery_stores -p pocketquery_corpus -p pocketquery_simulation
 	$(BIN)/mypy tests examples benchmarks packages/conftest.py packages/*/tests
 	$(BIN)/mypy research/tests research/claims research/studies research/examples
 	$(PYTEST)
@@ -117,7 +117,7 @@ bench-check: .stamps/dev
 	$(INSTALL) ".[dev]" --editable ./research \
 		--editable ./packages/pocketquery-gateway --editable ./packages/pocketquery-attestation \
 		--editable "./packages/pocketquery-corpus[ray]" --editable ./packages/pocketquery-join --editable ./packages/pocketquery-mobile \
-		--editable ./packages/pocketquery-privacy --editable "./packages/pocketquery-stores[faiss,parquet,postgres,qdrant]"
+		--editable ./packages/pocketquery-privacy --editable ./packages/pocketquery-simulation --editable "./packages/pocketquery-stores[faiss,parquet,postgres,qdrant]"
 	@touch $@
 
 clean:

@@ -45,9 +45,9 @@ from pocketquery.server.federation.releases.gate_report import CLEAN, MISTYPED, 
 from pocketquery.server.federation.releases.publishing import RegistryPublisher
 from pocketquery.server.federation.rounds.options import FederationOptions
 from pocketquery.server.federation.rounds.round_report import RoundReport
-from pocketquery.server.federation.simulation.files import Users
-from pocketquery.server.federation.simulation.local_grid import Client, LocalGrid
-from pocketquery.server.federation.simulation.simulation import open_simulation
+from pocketquery_simulation.files import Users
+from pocketquery_simulation.local_grid import Client, LocalGrid
+from pocketquery_simulation.simulation import open_simulation
 
 USERS = 400
 AT_ONCE = 20

@@ -29,7 +29,7 @@ from pocketquery.sdk.bundle.adapter import pack_adapter, read_adapter
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.manifest import Manifest
 from pocketquery.server.federation.rounds.state import FederationState
-from pocketquery.server.federation.simulation.local_grid import LocalGrid, Traffic
+from pocketquery_simulation.local_grid import LocalGrid, Traffic
 
 MOST_BYTES = 100_000
 MOST_OF_ENCODER = 0.01

@@ -52,10 +52,10 @@ from pocketquery.server.federation.rounds.options import FederationOptions
 from pocketquery.server.federation.rounds.parts import Decision, Publisher
 from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.rounds.state import FederationState
-from pocketquery.server.federation.simulation.local_grid import Client, LocalGrid
-from pocketquery.server.federation.simulation.simulation import Simulation, open_simulation
 from pocketquery_gateway.journal import JOURNAL as GATEWAY_JOURNAL
 from pocketquery_gateway.journal import GatewayJournal
+from pocketquery_simulation.local_grid import Client, LocalGrid
+from pocketquery_simulation.simulation import Simulation, open_simulation
 
 DEVICES = 100_000
 CLIENTS = 1_000

@@ -50,7 +50,7 @@ from pocketquery.sdk.bundle.adapter import pack_adapter
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.encoder import Encoder
 from pocketquery.server.federation.rounds.state import FederationState
-from pocketquery.server.federation.simulation.local_grid import LocalGrid
+from pocketquery_simulation.local_grid import LocalGrid
 
 MOST_BYTES = 100_000
 MOST_DEVICE_MS = 150.0

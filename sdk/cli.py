@@ -41,6 +41,7 @@ IN_PACKAGES = {
     "gateway": "packages/pocketquery-gateway",
     "join": "packages/pocketquery-join",
     "privacy": "packages/pocketquery-privacy",
+    "simulate": "packages/pocketquery-simulation",
     "vectors": "packages/pocketquery-stores",
 }
 """The commands that a package of its own adds where it is installed -> its folder."""
@@ -74,6 +75,7 @@ _EXTRAS = {
     "pocketquery_gateway": ("./packages/pocketquery-gateway", "starlette"),
     "pocketquery_join": ("./packages/pocketquery-join", "cryptography"),
     "pocketquery_privacy": ("./packages/pocketquery-privacy", "dp_accounting"),
+    "pocketquery_simulation": ("./packages/pocketquery-simulation", "flwr"),
     "pocketquery_stores": ("./packages/pocketquery-stores", "numpy"),
 }
 

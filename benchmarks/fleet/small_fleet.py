@@ -13,7 +13,7 @@ from pocketquery.export.demo_corpus import DATA, DemoCorpus, read_demo_corpus
 from pocketquery.sdk.files import write_atomic
 from pocketquery.sdk.index.documents import content
 from pocketquery.server.corpus import Query
-from pocketquery.server.federation.simulation.files import SimulationFiles
+from pocketquery_simulation.files import SimulationFiles
 
 __all__ = ["SHAPE", "WORK", "small_fleet"]
 

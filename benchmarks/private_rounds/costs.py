@@ -49,9 +49,9 @@ from pocketquery.client.private.stages import (
 from pocketquery.client.private.state_file import StateFile
 from pocketquery.client.private.transport import MESSAGE_TYPE, handle_secure, secure_records
 from pocketquery.sdk.bundle.signature import public_key_of
-from pocketquery.server.federation.simulation.local_grid import LocalGrid
 from pocketquery.server.private.coordinator import SecureSum, Skipped
 from pocketquery.server.private.unmasking import Unmasked, unmask
+from pocketquery_simulation.local_grid import LocalGrid
 
 __all__ = ["NOW", "bodies_of", "device_round", "rules_of", "server_seconds"]
 

@@ -30,6 +30,7 @@ BESIDE = {
     "pocketquery-join": {"pocketquery_join", "client", "sdk"},
     "pocketquery-mobile": {"pocketquery_mobile", "export", "server", "sdk"},
     "pocketquery-privacy": {"pocketquery_privacy", "server", "client", "sdk"},
+    "pocketquery-simulation": {"pocketquery_simulation", "server", "client", "sdk"},
     "pocketquery-stores": {"pocketquery_stores", "sdk"},
 }
 FOLDERS = (*ALLOWED, *(f"packages/{name}/{name.replace('-', '_')}" for name in BESIDE))

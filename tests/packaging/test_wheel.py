@@ -133,6 +133,7 @@ def test_the_version_is_written_once_and_javascript_has_the_same(wheel: zipfile.
         ("pocketquery-join", "commands", {"join"}),
         ("pocketquery-mobile", "text_graphs", {"text_graph"}),
         ("pocketquery-privacy", "commands", {"privacy"}),
+        ("pocketquery-simulation", "commands", {"simulate"}),
         ("pocketquery-stores", "commands", {"vectors"}),
         ("pocketquery-stores", "vector_stores", {"http", "https", "postgres", "postgresql"}),
     ],

@@ -28,8 +28,8 @@ from pocketquery.sdk.bundle.adapter import parse_adapter
 from pocketquery.sdk.bundle.signature import key_id, public_key_of
 from pocketquery.sdk.encoder import Encoder
 from pocketquery.sdk.files import sha256_bytes
-from pocketquery.server.federation.simulation.enrolment import simulated_environment
 from pocketquery_join.participation import RELEASE
+from pocketquery_simulation.enrolment import simulated_environment
 from tests.server.federation.small_federation import USERS, Files, Parts, opened
 
 PACKAGE = Path(__file__).parents[3] / "sdk" / "js"

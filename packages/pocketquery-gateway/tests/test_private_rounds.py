@@ -25,11 +25,11 @@ from pocketquery.client.private.state_file import StateFile
 from pocketquery.sdk.bundle.signature import public_key_of
 from pocketquery.server.federation.orchestration.clock import SystemClock
 from pocketquery.server.federation.rounds.round_report import RoundReport
-from pocketquery.server.federation.simulation.local_grid import Fault, FaultPlan, LocalGrid
 from pocketquery_gateway.cohorts.records import RELAY
 from pocketquery_gateway.control_client import Control
 from pocketquery_gateway.node import relay
 from pocketquery_join.connection import GATEWAY_KEY
+from pocketquery_simulation.local_grid import Fault, FaultPlan, LocalGrid
 from tests.server.federation.small_federation import USERS, Files, Parts, opened
 
 OPTIONS: dict[str, Any] = {

@@ -22,12 +22,12 @@ from pocketquery.server.federation.orchestration.clock import SystemClock
 from pocketquery.server.federation.orchestration.federation import JOURNAL
 from pocketquery.server.federation.orchestration.journal import Journal
 from pocketquery.server.federation.rounds.round_report import RoundReport
-from pocketquery.server.federation.simulation.local_grid import LocalGrid
 from pocketquery_gateway.cohorts.records import ANNOUNCE
 from pocketquery_gateway.control_client import Control
 from pocketquery_gateway.node import announce, answer
 from pocketquery_join.connection import GatewayConnection, device_key
 from pocketquery_join.participation import RELEASE, Participation
+from pocketquery_simulation.local_grid import LocalGrid
 from tests.server.federation.small_federation import USERS, Files, Parts, opened
 
 OPTIONS = {

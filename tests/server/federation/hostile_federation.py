@@ -23,8 +23,8 @@ from pocketquery.client.update import decode_update
 from pocketquery.server.federation.orchestration.journal import Journal
 from pocketquery.server.federation.releases.registry import Registry
 from pocketquery.server.federation.rounds.settings import RoundSettings
-from pocketquery.server.federation.simulation.devices import SimulatedDevices
-from pocketquery.server.federation.simulation.local_grid import Client, Fault, LocalGrid
+from pocketquery_simulation.devices import SimulatedDevices
+from pocketquery_simulation.local_grid import Client, Fault, LocalGrid
 from tests.kills import in_a_fork, killed, lines_of
 from tests.server.federation.chaos.lies import forged, plain_lies
 from tests.server.federation.hostile_replies import BOMBS, npy, packed, reply_of

@@ -18,7 +18,7 @@ from pocketquery.server.federation.orchestration.exchange import Exchange
 from pocketquery.server.federation.orchestration.journal import Journal
 from pocketquery.server.federation.rounds.open_round import open_round
 from pocketquery.server.federation.rounds.round import receive
-from pocketquery.server.federation.simulation.local_grid import LocalGrid
+from pocketquery_simulation.local_grid import LocalGrid
 from tests.server.federation.chaos.lies import forged
 from tests.server.federation.replies import SETTINGS, SHAPES, reply, small_state
 

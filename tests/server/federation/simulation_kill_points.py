@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from pocketquery.server.federation.orchestration.federation import finished_rounds
-from pocketquery.server.federation.simulation.local_grid import Fault
+from pocketquery_simulation.local_grid import Fault
 from tests.kills import in_a_fork, killed, lines_of
 from tests.server.federation.chaos.kills import left_by, same_rounds
 from tests.server.federation.small_federation import opened, write_federation

@@ -26,14 +26,14 @@ from pocketquery.server.federation.releases.publishing import RegistryPublisher
 from pocketquery.server.federation.rounds.options import FederationOptions
 from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.rounds.state import FederationState
-from pocketquery.server.federation.simulation.devices import SimulatedDevices
-from pocketquery.server.federation.simulation.enrolment import (
+from pocketquery_simulation.devices import SimulatedDevices
+from pocketquery_simulation.enrolment import (
     SimulatedEnrolment,
     simulated_environment,
     with_enrolment,
 )
-from pocketquery.server.federation.simulation.local_grid import FaultPlan, LocalGrid
-from pocketquery.server.federation.simulation.users import read_clients
+from pocketquery_simulation.local_grid import FaultPlan, LocalGrid
+from pocketquery_simulation.users import read_clients
 from tests.synthetic_sentences import sentences
 from tests.trainable_bundle import trainable_bundle
 

@@ -21,7 +21,7 @@ from pocketquery.server.federation.rounds import validation
 from pocketquery.server.federation.rounds.open_round import open_round
 from pocketquery.server.federation.rounds.round import receive
 from pocketquery.server.federation.rounds.validation import Quarantined, Reason, validate
-from pocketquery.server.federation.simulation.local_grid import LocalGrid
+from pocketquery_simulation.local_grid import LocalGrid
 from tests.server.federation.hostile_replies import (
     BOMBS,
     NPY_HEADERS,

@@ -14,8 +14,8 @@ from pocketquery.client.offer_limits import OfferLimits
 from pocketquery.sdk.bundle import lineage
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.federation.rounds.options import FederationOptions
-from pocketquery.server.federation.simulation.files import SimulationFiles
-from pocketquery.server.federation.simulation.simulation import open_simulation
+from pocketquery_simulation.files import SimulationFiles
+from pocketquery_simulation.simulation import open_simulation
 from tests.server.federation.small_federation import QUICK, Files, opened
 
 KEY, NEW = bytes(range(32)), bytes(range(1, 33))

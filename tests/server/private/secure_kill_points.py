@@ -32,8 +32,8 @@ from pocketquery.sdk import sqlite_file
 from pocketquery.sdk.sqlite_file import transaction
 from pocketquery.server.federation.orchestration import journal as journal_module
 from pocketquery.server.federation.orchestration.federation import JOURNAL
-from pocketquery.server.federation.simulation.local_grid import Client, Fault, LocalGrid
 from pocketquery.server.private import unmasking
+from pocketquery_simulation.local_grid import Client, Fault, LocalGrid
 from tests.kills import in_a_fork, killed
 from tests.server.federation.chaos.kills import left_by
 from tests.server.federation.small_federation import Files, Parts, opened, write_federation

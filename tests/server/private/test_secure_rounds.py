@@ -19,10 +19,10 @@ from pocketquery.client.store.store import Example
 from pocketquery.sdk.bundle.adapter import parse_adapter
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.federation.orchestration.journal import Journal
-from pocketquery.server.federation.simulation.devices import random_faults
-from pocketquery.server.federation.simulation.local_grid import Fault, FaultPlan, LocalGrid
-from pocketquery.server.federation.simulation.users import SimulatedStore
 from pocketquery.server.private.stages import BANNER
+from pocketquery_simulation.devices import random_faults
+from pocketquery_simulation.local_grid import Fault, FaultPlan, LocalGrid
+from pocketquery_simulation.users import SimulatedStore
 from tests.server.federation.small_federation import Files, Parts, opened
 from tests.synthetic_sentences import sentences
 

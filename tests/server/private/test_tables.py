@@ -18,11 +18,11 @@ import pytest
 from pocketquery.client.private.messages import Stage
 from pocketquery.sdk.errors import CorruptArtifactError
 from pocketquery.server.federation.orchestration.journal import Journal
-from pocketquery.server.federation.simulation.local_grid import Fault
 from pocketquery.server.private.coordinator import SecureSum
 from pocketquery.server.private.secure_round import SecureRound, SumGroup
 from pocketquery.server.private.settings import SecureSettings
 from pocketquery.server.private.tables import TABLES, read_secure, write_secure
+from pocketquery_simulation.local_grid import Fault
 from tests.server.federation.small_federation import Files, opened
 from tests.server.private.test_hostile_devices import LIAR, fresh
 from tests.server.private.test_secure_rounds import SECURE, stage_faults

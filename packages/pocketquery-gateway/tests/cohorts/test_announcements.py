@@ -8,10 +8,10 @@ from pathlib import Path
 from flwr.app import Message, RecordDict
 
 from pocketquery.server.federation.releases.publishing import RegistryPublisher
-from pocketquery.server.federation.simulation.local_grid import LocalGrid
 from pocketquery_gateway.cohorts.announced_release import AnnouncedRelease
 from pocketquery_gateway.cohorts.cohort_offer import CohortOffer
 from pocketquery_gateway.cohorts.records import ANNOUNCE, read_part
+from pocketquery_simulation.local_grid import LocalGrid
 from tests.server.federation.small_federation import Files, Parts, opened
 
 KEY = bytes(range(32))

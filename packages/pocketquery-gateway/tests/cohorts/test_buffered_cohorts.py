@@ -24,7 +24,6 @@ from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.rounds.settings import RoundSettings
 from pocketquery.server.federation.rounds.state import FederationState
 from pocketquery.server.federation.rounds.validation import Reason
-from pocketquery.server.federation.simulation.local_grid import Fault, LocalGrid
 from pocketquery.server.private.settings import SecureSettings
 from pocketquery_gateway.cohorts.cohort_offer import CohortOffer, cohort_offers
 from pocketquery_gateway.cohorts.cohort_sum import CohortSum
@@ -38,6 +37,7 @@ from pocketquery_gateway.cohorts.records import (
     read_part,
     records_of,
 )
+from pocketquery_simulation.local_grid import Fault, LocalGrid
 from tests.server.federation.replies import SETTINGS, reply, small_state
 
 BUFFERED = replace(

@@ -18,7 +18,6 @@ from pocketquery.sdk.errors import CorruptArtifactError
 from pocketquery.server.federation.orchestration.clock import VirtualClock
 from pocketquery.server.federation.orchestration.exchange import Exchange
 from pocketquery.server.federation.rounds.open_round import open_round
-from pocketquery.server.federation.simulation.local_grid import LocalGrid
 from pocketquery.server.private.secure_round import SecureRound
 from pocketquery.server.private.settings import SecureSettings
 from pocketquery_gateway.cohorts.cohort_offer import CohortOffer
@@ -30,6 +29,7 @@ from pocketquery_gateway.cohorts.records import (
     records_of,
 )
 from pocketquery_gateway.cohorts.stage_bundle import StageBundle
+from pocketquery_simulation.local_grid import LocalGrid
 from tests.server.federation.replies import SETTINGS, small_state
 
 SECURE = SecureSettings(federation="clinics", enrolment="ab" * 32, least=2)

@@ -29,8 +29,8 @@ from pocketquery.server.federation.rounds.round import close_round, receive
 from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.rounds.running_sum import RunningSum
 from pocketquery.server.federation.rounds.state import FederationState
-from pocketquery.server.federation.simulation.local_grid import Fault
 from pocketquery.server.private.coordinator import SecureReason
+from pocketquery_simulation.local_grid import Fault
 from tests.server.federation.chaos.lies import Lie, StageLie
 from tests.server.federation.chaos.rehearsal import Harm, Ran, Rehearsal
 

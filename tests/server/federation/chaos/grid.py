@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from pocketquery.client.private.messages import Stage
 from pocketquery.sdk.bundle.adapter import parse_adapter
-from pocketquery.server.federation.simulation.local_grid import Fault
+from pocketquery_simulation.local_grid import Fault
 from tests.kills import in_a_fork
 from tests.server.federation.chaos.expectation import Wrong, expected_rounds, wrong
 from tests.server.federation.chaos.kills import left_by, same_rounds, writes_of

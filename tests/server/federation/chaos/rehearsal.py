@@ -36,14 +36,14 @@ from pocketquery.server.federation.releases.registry import Registry
 from pocketquery.server.federation.rounds.options import FederationOptions
 from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.rounds.state import FederationState
-from pocketquery.server.federation.simulation.devices import FIRST_NODE, SimulatedDevices
-from pocketquery.server.federation.simulation.enrolment import (
+from pocketquery_simulation.devices import FIRST_NODE, SimulatedDevices
+from pocketquery_simulation.enrolment import (
     SimulatedEnrolment,
     simulated_environment,
 )
-from pocketquery.server.federation.simulation.files import SimulationFiles
-from pocketquery.server.federation.simulation.local_grid import Client, Fault, LocalGrid
-from pocketquery.server.federation.simulation.users import SimulatedStore
+from pocketquery_simulation.files import SimulationFiles
+from pocketquery_simulation.local_grid import Client, Fault, LocalGrid
+from pocketquery_simulation.users import SimulatedStore
 from tests.server.federation.chaos.lies import Lie, StageLie
 
 __all__ = ["Harm", "Ran", "Rehearsal", "open_rehearsal"]
@@ -69,7 +69,7 @@ class Harm:
     factor: float = 1.0
 
     def fault_of(self, node: int, group: str) -> Fault:
-        """A :data:`~pocketquery.server.federation.simulation.local_grid.FaultPlan`."""
+        """A :data:`~pocketquery_simulation.local_grid.FaultPlan`."""
         number, _, stage = group.partition(".")
         hit = node in self.nodes and number == "0"
         hit = hit and (not stage or self.stage is None or int(stage) == self.stage)

@@ -16,9 +16,9 @@ import pytest
 from pocketquery.client.offer_limits import OfferLimits
 from pocketquery.server.federation.rounds import round as round_module
 from pocketquery.server.federation.rounds.options import FederationOptions
-from pocketquery.server.federation.simulation.enrolment import with_enrolment
-from pocketquery.server.federation.simulation.files import SimulationFiles
 from pocketquery.server.private import coordinator, unmasking
+from pocketquery_simulation.enrolment import with_enrolment
+from pocketquery_simulation.files import SimulationFiles
 from tests.server.federation.chaos import grid
 from tests.server.federation.chaos.grid import Case, Extent, Row, cases, rows
 from tests.server.federation.chaos.kills import same_rounds, writes_of

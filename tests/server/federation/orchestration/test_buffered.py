@@ -18,7 +18,7 @@ from pocketquery.server.federation.rounds.open_round import open_round
 from pocketquery.server.federation.rounds.round import close_round, receive
 from pocketquery.server.federation.rounds.settings import RoundSettings
 from pocketquery.server.federation.rounds.state import FederationState
-from pocketquery.server.federation.simulation.local_grid import Fault
+from pocketquery_simulation.local_grid import Fault
 from tests.server.federation.replies import SETTINGS, reply, small_state
 from tests.server.federation.small_federation import Files, opened
 

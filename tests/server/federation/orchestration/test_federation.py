@@ -22,7 +22,7 @@ from pocketquery.server.federation.releases.gate_report import AcceptanceReport,
 from pocketquery.server.federation.releases.publishing import RegistryPublisher
 from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.rounds.state import FederationState
-from pocketquery.server.federation.simulation.local_grid import Fault, LocalGrid
+from pocketquery_simulation.local_grid import Fault, LocalGrid
 from tests.server.federation.small_federation import Files, opened
 
 

@@ -16,7 +16,7 @@ import pocketquery.sdk
 import pocketquery.server
 from pocketquery.server.federation.orchestration.clock import VirtualClock
 from pocketquery.server.federation.orchestration.federation import run_rounds
-from pocketquery.server.federation.simulation.local_grid import LocalGrid
+from pocketquery_simulation.local_grid import LocalGrid
 from tests.server.federation.small_federation import Files, opened
 
 MOST_FILES = 51

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from pocketquery.client.store.store import Example
 from pocketquery.sdk.errors import CorpusError, InvalidInputError
-from pocketquery.server.federation.simulation.users import by_topic, read_clients
+from pocketquery_simulation.users import by_topic, read_clients
 
 
 def write(path: Path, *entries: Any) -> Path:

@@ -22,9 +22,9 @@ from pocketquery.client.round_memory import RoundMemory
 from pocketquery.client.training.training import LocalResult, train_locally
 from pocketquery.client.trusted_releases import TRUSTED_RELEASES, TrustedReleases
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.server.federation.simulation.enrolment import SimulatedEnrolment
-from pocketquery.server.federation.simulation.local_grid import Client, Fault, FaultPlan
-from pocketquery.server.federation.simulation.users import SimulatedStore
+from pocketquery_simulation.enrolment import SimulatedEnrolment
+from pocketquery_simulation.local_grid import Client, Fault, FaultPlan
+from pocketquery_simulation.users import SimulatedStore
 
 __all__ = ["FIRST_NODE", "SimulatedDevices", "random_faults"]
 

@@ -30,14 +30,14 @@ from pocketquery.server.federation.rounds.options import FederationOptions
 from pocketquery.server.federation.rounds.parts import Publisher
 from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.rounds.state import FederationState
-from pocketquery.server.federation.simulation.devices import SimulatedDevices, random_faults
-from pocketquery.server.federation.simulation.enrolment import (
+from pocketquery_simulation.devices import SimulatedDevices, random_faults
+from pocketquery_simulation.enrolment import (
     SimulatedEnrolment,
     simulated_environment,
 )
-from pocketquery.server.federation.simulation.files import SimulationFiles
-from pocketquery.server.federation.simulation.local_grid import LocalGrid
-from pocketquery.server.federation.simulation.users import SimulatedStore
+from pocketquery_simulation.files import SimulationFiles
+from pocketquery_simulation.local_grid import LocalGrid
+from pocketquery_simulation.users import SimulatedStore
 
 __all__ = ["Simulation", "open_simulation", "run_simulation"]
 

@@ -8,7 +8,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
 from flwr.common.serde import message_to_proto
 from flwr.serverapp import Grid
 
-from pocketquery.server.federation.simulation.local_grid import (
+from pocketquery_simulation.local_grid import (
     Fault,
     FaultPlan,
     LocalGrid,

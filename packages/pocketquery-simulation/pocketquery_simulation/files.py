@@ -21,7 +21,7 @@ from pocketquery.sdk.validation import whole
 from pocketquery.server.corpus import read_judgements, read_queries
 from pocketquery.server.federation.releases.gate import GateCollection
 from pocketquery.server.federation.releases.gate_data import judged_by_people, judged_by_shipped
-from pocketquery.server.federation.simulation.users import SimulatedStore, by_topic, read_clients
+from pocketquery_simulation.users import SimulatedStore, by_topic, read_clients
 
 __all__ = ["SimulationFiles", "Users"]
 

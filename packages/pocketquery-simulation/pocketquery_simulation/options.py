@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pocketquery.sdk.settings.common import AsJson, Share
 from pocketquery.sdk.settings.declaration import Option, Settings
-from pocketquery.server.federation.simulation.files import SimulationFiles
+from pocketquery_simulation.files import SimulationFiles
 
 __all__ = ["SimulateOptions"]
 

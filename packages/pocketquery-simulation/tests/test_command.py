@@ -14,7 +14,7 @@ from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.signature import public_key_of
 from pocketquery.sdk.bundle.writing import write_bundle
 from pocketquery.sdk.errors import ArtifactNotFoundError, InvalidInputError, SignatureError
-from pocketquery.server.federation.simulation.command import simulate
+from pocketquery_simulation.command import simulate
 from tests.commands import run_command
 from tests.sdk.tiny_bundle import write_tiny_bundle
 from tests.server.federation.small_federation import QUICK, Files
@@ -254,7 +254,7 @@ def test_with_a_key_the_bundle_must_be_signed_by_it(
 
 
 def test_every_tenth_query_is_held_out_of_the_users(federation: Files) -> None:
-    from pocketquery.server.federation.simulation.files import SimulationFiles
+    from pocketquery_simulation.files import SimulationFiles
 
     files = SimulationFiles(
         federation.bundle, federation.index, queries=federation.queries, users=40, queries_each=9

@@ -52,7 +52,7 @@ def simulate(subparsers: Any) -> None:
     """
     try:
         from pocketquery.server.federation.rounds.options import OPTIONS
-        from pocketquery.server.federation.simulation.options import SimulateOptions
+        from pocketquery_simulation.options import SimulateOptions
     except ImportError as error:
         raise MissingExtraError.of(error.name or "flwr", "federation") from error
     parser = add_command(
@@ -97,9 +97,9 @@ def _run(arguments: argparse.Namespace) -> int:
     from pocketquery.server.federation.orchestration.federation import finished_rounds
     from pocketquery.server.federation.report import summary, write_report
     from pocketquery.server.federation.rounds.options import FederationOptions
-    from pocketquery.server.federation.simulation.enrolment import with_enrolment
-    from pocketquery.server.federation.simulation.options import SimulateOptions
-    from pocketquery.server.federation.simulation.simulation import open_simulation, run_simulation
+    from pocketquery_simulation.enrolment import with_enrolment
+    from pocketquery_simulation.options import SimulateOptions
+    from pocketquery_simulation.simulation import open_simulation, run_simulation
 
     chosen, given = read_options(SimulateOptions, arguments), vars(arguments)
     if arguments.secure == "on":  # simulated devices are enrolled by a simulated authority
