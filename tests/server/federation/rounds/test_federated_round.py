@@ -19,7 +19,7 @@ from pocketquery.server.federation.orchestration.federation import run_rounds
 from pocketquery_simulation.local_grid import LocalGrid
 from tests.server.federation.small_federation import Files, opened
 
-MOST_FILES = 51
+MOST_FILES = 50
 # Where the namespace package's folders are.
 ROOTS = tuple(
     str(Path(one.__path__[0]).resolve()) + "/"
@@ -74,7 +74,6 @@ def test_a_plain_round_is_read_in_few_files(federation: Files, tmp_path: Path) -
     assert report.outcome == "release 2"
     assert any(name.endswith("rounds/federated_round.py") for name in walk.server)
     assert any(name.endswith("client/device.py") for name in walk.device)
-    print(len(walk.server), len(walk.device), len(walk.server | walk.device))
-    simulated = {name for name in walk.server if "/simulation/" in name}
-    assert len(walk.server - simulated) <= MOST_FILES, sorted(walk.server)
-    assert len(walk.device - simulated) <= MOST_FILES, sorted(walk.device)
+    print(len(walk.server), len(walk.device))
+    assert len(walk.server) <= MOST_FILES, sorted(walk.server)
+    assert len(walk.device) <= MOST_FILES, sorted(walk.device)
