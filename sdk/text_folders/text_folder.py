@@ -7,6 +7,7 @@ section leaves the others' ids alone.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections import Counter
@@ -17,9 +18,9 @@ from pathlib import Path
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.index.documents import Document
 from pocketquery.sdk.plain_files import is_private
-from pocketquery.sdk.text_folders.formats import read_outline
+from pocketquery.sdk.text_folders.decoding import decode
 from pocketquery.sdk.text_folders.listing import Skipped, TextFile, list_files
-from pocketquery.sdk.text_folders.outline import Outline, Paragraph, UnreadError
+from pocketquery.sdk.text_folders.outline import Outline, Paragraph, UnreadError, storable
 from pocketquery.sdk.text_folders.passages import (
     Tokens,
     cut_passages,
@@ -106,7 +107,7 @@ def read_file(
         )
     suffix = file.path.suffix.lower()
     try:
-        outline = read_outline(_bytes(file.path), suffix)
+        outline = _read_outline(_bytes(file.path), suffix)
         private = is_private(file.path)
     except OSError as error:
         raise UnreadError("unreadable", error.strerror or str(error)) from error
@@ -196,3 +197,62 @@ def _bytes(path: Path) -> bytes:
         if (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns):
             return data
     raise UnreadError("changing", "it changes while it is read; index it again later")
+
+
+def _read_outline(data: bytes, suffix: str) -> Outline:
+    """The sections and paragraphs of a file of ``suffix``; of one not known, as plain text.
+
+    Raises:
+        UnreadError: it cannot be read as text.
+    """
+    try:
+        outline = _outline(data, suffix)
+        outline.title = storable(outline.title)
+        outline.fields = json.loads(storable(json.dumps(outline.fields, ensure_ascii=False)))
+    except UnreadError:
+        raise
+    except Exception as error:  # of a file from elsewhere, which must not keep the others out
+        kind = type(error).__name__
+        raise UnreadError("damaged", f"it cannot be read: {kind}: {error}"[:200]) from error
+    return outline
+
+
+def _outline(data: bytes, suffix: str) -> Outline:
+    if suffix in (".pdf", ".docx", ".pptx", ".odt", ".epub", ".eml"):
+        return _outline_of_bytes(data, suffix)
+    text = decode(data).replace("\r\n", "\n").replace("\r", "\n")
+    if suffix in (".md", ".markdown", ".mdx"):
+        from pocketquery.sdk.text_folders.markdown import read_markdown
+
+        return read_markdown(text, is_mdx=suffix == ".mdx")
+    if suffix in (".html", ".htm", ".xhtml"):
+        from pocketquery.sdk.text_folders.html_text import read_html
+
+        return read_html(text)
+    if suffix in (".ipynb", ".csv", ".tsv"):
+        from pocketquery.sdk.text_folders.records import read_notebook, read_table
+
+        return read_notebook(text) if suffix == ".ipynb" else read_table(text)
+    from pocketquery.sdk.text_folders.restructured import read_plain_text, read_restructured
+
+    return read_restructured(text) if suffix == ".rst" else read_plain_text(text)
+
+
+def _outline_of_bytes(data: bytes, suffix: str) -> Outline:
+    if suffix == ".pdf":
+        from pocketquery.sdk.text_folders.pdf import read_pdf
+
+        return read_pdf(data)
+    if suffix == ".eml":
+        from pocketquery.sdk.text_folders.records import read_mail
+
+        return read_mail(data)
+    from pocketquery.sdk.text_folders import zipped
+
+    readers = {
+        ".docx": zipped.read_docx,
+        ".pptx": zipped.read_pptx,
+        ".odt": zipped.read_odt,
+        ".epub": zipped.read_epub,
+    }
+    return readers[suffix](data)
