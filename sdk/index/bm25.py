@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, groupby
 from operator import itemgetter
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -130,6 +131,7 @@ def bm25(
     terms: Mapping[str, float],
     lengths: NDArray[np.float32],
     asked: Query | None = None,
+    instead: Mapping[str, str] = MappingProxyType({}),
 ) -> Lexical:
     """BM25 of every row for a query.
 
@@ -140,6 +142,8 @@ def bm25(
         asked: the query. ``most`` and ``present`` are of its terms, and not of what stands for one
             of them, nor of compounds that no document has. A word of its phrases counts once in a
             document, which has them all. None: of all terms.
+        instead: of each compound of a word that no document has, that word's term. ``most`` and
+            ``present`` have the largest of such a word's compounds in its place.
 
     Raises:
         CorruptArtifactError: postings that cannot be of these documents.
@@ -151,6 +155,7 @@ def bm25(
     mean = max(float(lengths.mean()), 1.0)
     norms = _K1 * (1 - _B + _B / mean * lengths)
     once = set() if asked is None else set(chain.from_iterable(asked.phrases))
+    replaced = dict.fromkeys(instead.values(), 0.0)
     for term, weight in terms.items():
         rows, counts = postings_of(connection, term, len(lengths))
         idf = np.log1p((len(lengths) - len(rows) + 0.5) / (len(rows) + 0.5))
@@ -159,9 +164,16 @@ def bm25(
         if term in once:
             counts = np.minimum(counts, np.float32(1))
         scores[rows] += highest * counts / (counts + norms[rows])
-        if asked is None or (term in asked.terms and (len(rows) or term not in asked.beside)):
+        if word := instead.get(term):
+            replaced[word] = max(replaced[word], float(highest))
+        elif asked is None or (
+            term in asked.terms and term not in replaced and (len(rows) or term not in asked.beside)
+        ):
             most += float(highest)
             present += float(highest) if len(rows) else 0.0
+    for value in replaced.values():
+        most += value
+        present += value
     return Lexical(scores, most, present)
 
 

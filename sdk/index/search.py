@@ -9,7 +9,7 @@ not on other rows that are found, not on how many are asked for.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol, get_args, runtime_checkable
 
@@ -26,7 +26,7 @@ from pocketquery.sdk.results.hits import Hit, Hits
 from pocketquery.sdk.validation import check, check_count, check_text, number, optional, whole
 from pocketquery.sdk.words import Query, expand
 from pocketquery.sdk.words.query import parse
-from pocketquery.sdk.words.vocabulary import COMPOUNDING
+from pocketquery.sdk.words.vocabulary import COMPOUNDING, Expansion
 
 __all__ = [
     "CheckedQuery",
@@ -37,9 +37,9 @@ __all__ = [
     "check_encoder",
     "check_query",
     "encode_documents",
+    "expanded",
     "hits_of",
     "rank",
-    "query_weights",
 ]
 
 Mode = Literal["dense", "lexical", "hybrid"]
@@ -234,7 +234,7 @@ class Fusion:
     .75 and .95. U is the most that BM25 can be for the query, so the second says how much of what
     was asked is there in words. Both mean something by themselves, and neither needs another
     document. p is the part of U whose terms some document has: where words say little, meaning says
-    more.
+    more. A hit's score is 1 at most: a document that is the query reaches more.
 
     Args:
         mean: m.
@@ -293,14 +293,14 @@ def rank(
         rows = selection.best(k, lambda allowed: vectors.near(meant, allowed), slack=meant.slack)
         rows, cosines = best_first(rows, vectors.cosines(meant, rows), k)
         return Ranking(rows, cosines, cosines, None).cut(query)
-    weights = query_weights(connection, snapshot, asked)
-    lexical = bm25(connection, weights, snapshot.lengths(connection), asked)
+    weights, instead = expanded(connection, snapshot, asked)
+    lexical = bm25(connection, weights, snapshot.lengths(connection), asked, instead)
     if query.mode == "lexical" or not len(query.vector):
         rows = selection.best(k, lambda allowed: _words(lexical.scores, allowed), above=0)
         rows, words = best_first(rows, lexical.scores[rows], k)
         scores = words.astype(np.float64)
         if query.mode == "hybrid":
-            scores /= lexical.most or 1.0
+            scores = np.minimum(scores / (lexical.most or 1.0), 1.0)
         return Ranking(rows, scores, None, words).cut(query)
     meant = QueryVector(query.vector)
     fusion = Fusion(meant.cosine(snapshot.mean), lexical)
@@ -319,22 +319,19 @@ def rank(
     fused = fusion.scores(cosines, lexical.scores[rows], missing)
     cosines[missing] = np.nan
     order = np.lexsort((rows, -fused))[:k]
-    return Ranking(rows[order], fused[order], cosines[order], lexical.scores[rows[order]]).cut(
-        query
-    )
+    fused = np.minimum(fused[order], 1.0)
+    return Ranking(rows[order], fused, cosines[order], lexical.scores[rows[order]]).cut(query)
 
 
-def query_weights(
-    connection: sqlite3.Connection, snapshot: Snapshot, asked: Query
-) -> Mapping[str, float]:
-    """The weights of a query's terms, and of those of the index that stand for them."""
+def expanded(connection: sqlite3.Connection, snapshot: Snapshot, asked: Query) -> Expansion:
+    """A query's terms, and those of the index that stand for them."""
     if not (
         asked.prefix
         or snapshot.analyzer.language in COMPOUNDING
         or not all(has_term(connection, word) for word in asked.words)
     ):
-        return asked.terms  # without reading the whole vocabulary
-    return expand(asked, snapshot.vocabulary(connection), snapshot.analyzer.language)
+        return Expansion(asked.terms, {})  # without reading the whole vocabulary
+    return expand(asked, snapshot.vocabulary(connection), snapshot.analyzer)
 
 
 def _words(scores: Floats, allowed: Mask | None) -> Blocks:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from pocketquery.sdk.index.documents import Document, find_document, stored_document
-from pocketquery.sdk.index.search import query_weights
+from pocketquery.sdk.index.search import expanded
 from pocketquery.sdk.index.segments import Snapshot
 from pocketquery.sdk.index.stored_vectors import StoredVectors
 from pocketquery.sdk.index.untrusted_file import Connection
@@ -95,7 +95,7 @@ class IndexViews(abc.ABC):
         it is mistyped or still being typed (``prefix``), are marked too."""
         with self.reading() as (connection, snapshot):
             asked = snapshot.analyzer.query(check_text(query, "the query"), prefix=prefix)
-            asked = replace(asked, terms=query_weights(connection, snapshot, asked))
+            asked = replace(asked, terms=expanded(connection, snapshot, asked).weights)
         return snippet(hit, asked, length=length, language=snapshot.analyzer.language)
 
     def _metadata(self, filter: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:

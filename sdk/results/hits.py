@@ -19,8 +19,8 @@ class Hit:
     Attributes:
         id: the document's.
         score: the higher the better: the cosine (dense), BM25 (lexical), or the fused score
-            (hybrid), which no other document and no filter changes, so that it can be compared
-            with ``min_score``.
+            (hybrid, 1 at most), which no other document and no filter changes, so that it can be
+            compared with ``min_score``.
         text: the document's.
         metadata: the document's.
         cosine: with the query; None in a search by words, and for a text too short to have a

@@ -15,7 +15,7 @@ from pocketquery.sdk.arrays import NDArray
 from pocketquery.sdk.words.characters import bare
 from pocketquery.sdk.words.query import Query, parse
 from pocketquery.sdk.words.stemming import check_language, stem_of
-from pocketquery.sdk.words.tokens import IDENTIFIER, cut, has_word
+from pocketquery.sdk.words.tokens import IDENTIFIER, Cut, cut, has_word
 
 __all__ = ["Analyzer", "Terms", "analyzer_for"]
 
@@ -118,12 +118,12 @@ class Analyzer:
         whole = set[str]()
         chunks = parsed.plain.split()
         for chunk in chunks:
-            terms = self.terms_of(chunk)
-            plain = _PLAIN.fullmatch(chunk)
-            for word in [plain[1]] if plain else cut(chunk).words:
-                term = self._term(word)
+            made = cut(chunk)
+            terms = self._terms(made)
+            for word in made.words:
+                term = self.term(word)
                 if len(term) >= _LEAST_SOUGHT and term.isalpha():
-                    words.setdefault(term, bare(word.casefold()))
+                    words.setdefault(term, self._lower(word))
             own, beside = 1.0, _WEIGHTS_BESIDE
             if len(chunks) == 1 and not terms.compounds:
                 beside = _WEIGHTS_ALONE
@@ -156,17 +156,20 @@ class Analyzer:
         """The terms of a chunk of text, which has no blank inside."""
         plain = _PLAIN.fullmatch(chunk)
         if plain and not IDENTIFIER.search(plain[1]) and len(chunk) <= _LONGEST_CACHED:
-            return Terms((self._term(plain[1]),))
-        made = cut(chunk)
+            return Terms((self.term(plain[1]),))
+        return self._terms(cut(chunk))
+
+    def _terms(self, made: Cut) -> Terms:
         words, pairs, joins, parts = (
-            tuple(filter(None, map(self._term, some)))  # a run of accents alone is no term
+            tuple(filter(None, map(self.term, some)))  # a run of accents alone is no term
             for some in (made.words, made.pairs, made.joins, made.parts)
         )
         compounds = tuple(bare(one.casefold()) for one in made.compounds)
         return Terms(words, pairs, compounds, joins, parts)
 
-    def _term(self, word: str) -> str:
-        lower = (word.replace("I", "\u0131") if self._turkish else word).casefold()
+    def term(self, word: str) -> str:
+        """The term of one word; empty where it is a run of accents alone."""
+        lower = self._lower(word)
         term = self._of_words.get(lower)
         if term is None:
             term = bare(self._stem(lower))
@@ -174,6 +177,9 @@ class Analyzer:
                 self._of_words.clear()
             self._of_words[lower] = term
         return term
+
+    def _lower(self, word: str) -> str:
+        return (word.replace("I", "\u0131") if self._turkish else word).casefold()
 
 
 @functools.lru_cache(maxsize=4)

@@ -51,9 +51,9 @@ class Query:
     Attributes:
         plain: the text without operators and without what is excluded, for an encoder.
         terms: the weight of each term that scores.
-        words: those of them that are words of letters, and each as it was typed, in lower case and
-            without accents: where no document has one,
-            :func:`~pocketquery.sdk.words.vocabulary.expand` looks for the nearest.
+        words: those of them that are words of letters, and each as it was typed, in lower case:
+            where no document has one, :func:`~pocketquery.sdk.words.vocabulary.expand` looks for
+            the nearest.
         beside: those of the terms that no word is: compounds, joins and parts.
         required: terms that a document must have, all of them.
         excluded: a document that has all terms of one of these is no hit.

@@ -4,16 +4,20 @@ A word that no document has stands for the nearest ones: one letter left out, pu
 swapped with its neighbour (Damerau), two of these in a word of eight letters and more; else for the
 longest term that it begins with, since a mistyped ending hides the stem. The last word, while it is
 being typed, stands for all that begin with it. And in languages that write compounds as one word, a
-word finds the compounds that begin or end with it, and a compound its parts.
+word finds the compounds that begin or end with it, and a compound its parts: where no document has
+the word, it is worth what these are.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
+from pocketquery.sdk.words.analyzer import Analyzer
+from pocketquery.sdk.words.characters import bare
 from pocketquery.sdk.words.query import Query
 
 __all__ = ["COMPOUNDING", "Vocabulary", "expand"]
@@ -29,11 +33,13 @@ _DISCOUNT = 0.5  # of the weight, for each letter that differs
 _COMPLETIONS = 20
 _COMPLETION_WEIGHT = 0.7
 _COMPOUNDS = 30
-_COMPOUND_WEIGHT = 0.25
+_COMPOUND_WEIGHT = 0.25  # of a word that a document has, else:
+_ABSENT_WEIGHT = 0.5
 _LEAST_PART = 4  # letters of a compound's part
 _LEAST_REST = 3
 _TWO_EDITS = 8  # letters of a word in which two may differ
 _MOST_ENDING = 5  # letters that a stemmer may cut off
+_BEFORE = "bananas"  # written before a word, gives the stem that it has at a compound's end
 _LINKS = ("", "s", "es", "n", "en", "er", "e")  # between the parts of a compound
 
 
@@ -142,15 +148,27 @@ def _distances(term: str, others: list[str], most: int) -> list[int]:
     return result
 
 
-def expand(query: Query, vocabulary: Vocabulary, language: str) -> Mapping[str, float]:
+class Expansion(NamedTuple):
+    """A query's terms, and what the vocabulary has for them.
+
+    Attributes:
+        weights: of each term.
+        instead: of each compound of a word that no document has, that word's term.
+    """
+
+    weights: Mapping[str, float]
+    instead: Mapping[str, str]
+
+
+def expand(query: Query, vocabulary: Vocabulary, analyzer: Analyzer) -> Expansion:
     """The weights of a query's terms and of what the vocabulary has for them.
 
     Args:
-        query: as ``Analyzer.query`` gives.
+        query: as ``analyzer`` gives.
         vocabulary: of the index.
-        language: of the index.
+        analyzer: of the index.
     """
-    weights = dict(query.terms)
+    weights, instead = dict(query.terms), dict[str, str]()
 
     def add(term: str, weight: float) -> None:
         weights[term] = max(weights.get(term, 0.0), weight)
@@ -161,18 +179,20 @@ def expand(query: Query, vocabulary: Vocabulary, language: str) -> Mapping[str, 
     absent = 0
     for term, typed in query.words.items():
         weight = query.terms[term]
-        if term not in vocabulary:
+        is_absent = term not in vocabulary
+        if is_absent:
             absent += 1
             near: list[tuple[str, int]] = []
             if absent <= _MOST_SOUGHT:
                 near = vocabulary.nearest(term, 2 if len(term) >= _TWO_EDITS else 1)[:_NEAREST]
-            near = near or [(begun, 2) for begun in _begun(typed, vocabulary, _MOST_ENDING)]
+            near = near or [(begun, 2) for begun in _begun(bare(typed), vocabulary, _MOST_ENDING)]
             for other, distance in near:
                 add(other, weight * _DISCOUNT**distance)
-        if language in COMPOUNDING and len(term) >= _LEAST_PART:
-            for other in _compounds(term, vocabulary):
-                add(other, weight * _COMPOUND_WEIGHT)
-    return weights
+        for other in _compounds(term, typed, vocabulary, analyzer):
+            add(other, weight * (_ABSENT_WEIGHT if is_absent else _COMPOUND_WEIGHT))
+            if is_absent and other not in query.terms:
+                instead.setdefault(other, term)
+    return Expansion(weights, instead)
 
 
 def _completions(prefix: str, vocabulary: Vocabulary) -> list[str]:
@@ -193,26 +213,36 @@ def _most_frequent(vocabulary: Vocabulary, terms: list[str]) -> list[str]:
     return sorted(terms, key=lambda term: (-vocabulary.frequency(term), term))[:_COMPLETIONS]
 
 
-def _compounds(term: str, vocabulary: Vocabulary) -> list[str]:
-    """Compounds that begin or end with ``term``, the shortest first, and its own parts."""
-    longer = [
-        other
-        for other in {*vocabulary.beginning_with(term), *vocabulary.ending_with(term)}
-        if len(other) >= len(term) + _LEAST_REST
-    ]
+def _compounds(term: str, typed: str, vocabulary: Vocabulary, analyzer: Analyzer) -> list[str]:
+    """Compounds that begin or end with a word, the shortest first, and its own parts; none in
+    languages that write no compounds.
+
+    Args:
+        term: the word's.
+        typed: the word as it was typed, in lower case.
+        vocabulary, analyzer: of the index.
+    """
+    if analyzer.language not in COMPOUNDING or len(term) < _LEAST_PART:
+        return []
+    longer = {*vocabulary.beginning_with(term), *vocabulary.ending_with(term)}
+    within = analyzer.term(_BEFORE + typed).removeprefix(_BEFORE)
+    if len(within) >= _LEAST_PART and within not in vocabulary:
+        longer.update(vocabulary.ending_with(within))
+    compounds = [other for other in longer if len(other) >= len(term) + _LEAST_REST]
     parts = [
         part
-        for split in range(_LEAST_PART, len(term) - _LEAST_PART + 1)
-        if (head := term[split:]) in vocabulary
-        and (modifier := _modifier(term[:split], vocabulary))
+        for split in range(_LEAST_PART, len(typed) - _LEAST_PART + 1)
+        if len(head := analyzer.term(typed[split:])) >= _LEAST_REST
+        and head in vocabulary
+        and (modifier := _modifier(typed[:split], vocabulary, analyzer))
         for part in (modifier, head)
     ]
-    return sorted(longer, key=lambda one: (len(one), one))[:_COMPOUNDS] + parts
+    return sorted(compounds, key=lambda one: (len(one), one))[:_COMPOUNDS] + parts
 
 
-def _modifier(text: str, vocabulary: Vocabulary) -> str:
+def _modifier(text: str, vocabulary: Vocabulary, analyzer: Analyzer) -> str:
     for link in _LINKS:
-        stem = text[: len(text) - len(link)]
+        stem = analyzer.term(text[: len(text) - len(link)])
         if text.endswith(link) and len(stem) >= _LEAST_REST and stem in vocabulary:
             return stem
     return ""

@@ -46,6 +46,19 @@ _PIECES = [
     "Ба\u0301бушки", "бабушка", "\u1112\u1161\u11ab", "\n\n", "\u3000", "https://example.org/a/b?c=d&e=f",
     "A sentence. Another one! A third? Yes",
 ]  # fmt: skip
+GERMAN = {
+    "pump": "Die Umwälzpumpe der Heizung läuft nachts langsamer als am Tag.",
+    "test": "Eine Hochspannungsprüfung dauert zehn Minuten; Protokoll und Prüfstand sind da.",
+    "quality": "Die Qualitätsprüfung und die Sichtprüfung nach jeder Reparatur.",
+    "ship": "Die Donau: Dampfschiff und Schifffahrt von Passau bis Wien.",
+    "meter": "Zähler, Zählerstand, Zählerstände und Zählerschrank: Zählerwesen.",
+    "bread": "Brot backen mit Sauerteig",
+}
+VECTORS = np.eye(6, 8, dtype=np.float32) + np.float32(0.25)
+_GERMAN_QUERIES = [
+    *"Pumpe Prüfung Pumpen Prüfungen Donaudampfschiff Zähler Zähl Brot Qualitätsprüfungen".split(),
+    "Prüfung der Pumpe", "Umwälzpumpe Pumpe Heizung", "Brot backen mit Sauerteig", "Pumpf Brot",
+]  # fmt: skip
 _ORDERS = ("$gt", "$gte", "$lt", "$lte")
 
 
@@ -63,6 +76,9 @@ def main() -> None:
     met = sum(1 for _, rows in filters if rows)
     expected = {"records": records, "filters": filters, "facets": facets, "groups": groups}
     expected |= {"fields": fields, "snippets": [_snippet(draw) for _ in range(300)]}
+    with tempfile.TemporaryDirectory() as folder, german_index(Path(folder)) as index:
+        german = {"documents": GERMAN, "vectors": VECTORS.tolist(), "searches": _searches(index)}
+    expected["german"] = german
     text = json.dumps(plain(expected), separators=(",", ":"))
     TARGET.write_bytes(gzip.compress(text.encode(), mtime=0))
     write_common_words()
@@ -87,6 +103,30 @@ def records_index(records: list[dict[str, Any]], folder: Path) -> Index:
     with create_index(folder / "index", space_id="space-of-tests", dimension=8) as builder:
         builder.add(documents, np.ones((len(records), 8), np.float32))
     return open_index(folder / "index")
+
+
+def german_index(folder: Path) -> Index:
+    """An index of German texts, whose compounds words stand for."""
+    options: Any = {"space_id": "space-of-tests", "dimension": 8, "language": "german"}
+    with create_index(folder / "index", **options) as builder:
+        builder.add([Document(*one) for one in GERMAN.items()], VECTORS)
+    return open_index(folder / "index")
+
+
+def _searches(index: Index) -> list[dict[str, Any]]:
+    searches = []
+    for number, query in enumerate(_GERMAN_QUERIES):
+        for mode in ("lexical", "hybrid"):
+            for prefix in (False, True):
+                options: dict[str, Any] = {"query": query, "mode": mode, "prefix": prefix}
+                vector = VECTORS[number % len(VECTORS)] if mode == "hybrid" else None
+                hits = index.search(**options, k=5, vector=vector)
+                found = {
+                    "row": number % len(VECTORS),
+                    "hits": [[hit.id, hit.score] for hit in hits],
+                }
+                searches.append(options | found)
+    return searches
 
 
 def matching(index: Index, query: Any) -> list[int] | None:

@@ -5,9 +5,13 @@ from __future__ import annotations
 import gzip
 from pathlib import Path
 
+import pytest
+
 from pocketquery.sdk import snippet
+from tests.conformance.independent import words
 from tests.conformance.independent.filters import Refused, check, matches, parsed
-from tests.conformance.results import TARGET, matching, records_index
+from tests.conformance.independent.index import Index as Reader
+from tests.conformance.results import TARGET, VECTORS, german_index, matching, records_index
 
 EXPECTED = parsed(gzip.decompress(TARGET.read_bytes()).decode())
 
@@ -35,6 +39,20 @@ def test_snippets() -> None:
     for text, query, language, length, shown, marks in EXPECTED["snippets"]:
         found = snippet(text, query, length=length, language=language)
         assert (found.text, [list(mark) for mark in found.marks]) == (shown, marks), (text, query)
+
+
+def test_what_stands_for_words(tmp_path: Path) -> None:
+    with german_index(tmp_path) as index:
+        reader = Reader(tmp_path / "index", words)
+        for one in EXPECTED["german"]["searches"]:
+            vector = VECTORS[one["row"]] if one["mode"] == "hybrid" else None
+            options = {"mode": one["mode"], "prefix": one["prefix"]}
+            hits = index.search(one["query"], 5, vector=vector, **options)
+            assert [[hit.id, hit.score] for hit in hits] == one["hits"], one
+            ids, scores = zip(*reader.search(one["query"], vector, 5, **options), strict=True)
+            assert [*ids] == [hit.id for hit in hits]
+            assert scores == pytest.approx([hit.score for hit in hits], abs=1e-9)
+            assert one["mode"] == "lexical" or all(hit.score <= 1 for hit in hits)
 
 
 def _matching(query: object) -> list[int] | None:

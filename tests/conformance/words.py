@@ -40,6 +40,7 @@ _TEXTS = {
     "arabic": ["والكتاب\u064f العربي\u0651ة أحمد إلى"],
     "russian": ["книгами ёлка Їжак running"],
     "hindi": ["हिन्दी किताबें"],
+    "dutch": ["ziektekostenverzekering stations"],
     "finnish": ["taloissamme kävelevät running"],
     "none": ["Running dogs' cafés get_user_name книгами"],
 }
@@ -64,6 +65,8 @@ conf
 config \nthe confi
 unzip -x
 HTTPServer
+Prüfungen Pumpe
+Schiffahrtsprüfung Netzgeräte Pumpen Umwälzpumpe
 """.splitlines()
 _QUERIES += ["a" * 150, "", "  "]
 # More words that no document has than are looked for.
@@ -72,6 +75,7 @@ _VOCABULARY = """
 applic run runner running javascript java config configur conformist conf strasse strassenbahn
 bahn haltestell strassenbahnhaltestell munchen muncher dog dogs house household get user name word
 words donau dampf schiff dampfschiff книг 東 京 東京 𠮷 한국어 apple aple ample maple
+hochspannungspruf qualitatspruf umwalzpump prufstand schiffahrt netz gerat asema rautatieasem
 """.split()
 
 
@@ -112,8 +116,9 @@ def cases() -> dict[str, Any]:
         for text in [*_QUERIES, *draw.sample(mixed, 40)]:
             for prefix in (False, True):
                 query = analyzer.query(text, prefix=prefix)
-                weights = expand(query, vocabulary, language)
-                queries.append([language, text, prefix, _plain(query), list(weights.items())])
+                weights, instead = expand(query, vocabulary, analyzer)
+                expected = [list(weights.items()), list(instead.items())]
+                queries.append([language, text, prefix, _plain(query), *expected])
     return {"texts": texts, "vocabulary": frequencies, "queries": queries}
 
 

@@ -104,10 +104,12 @@ class Index:
         k: int,
         mode: str,
         condition: Mapping[str, Any] | None = None,
+        prefix: bool = False,
     ) -> Hits:
         """Ids and scores, best first."""
         allowed = self._alive.copy()
-        asked = None if text is None else self._words.Analyzer(self._language).query(text)
+        analyzer = self._words.Analyzer(self._language)
+        asked = None if text is None else analyzer.query(text, prefix=prefix)
         for row in np.flatnonzero(allowed) if asked else ():
             allowed[row] = self._has(int(row), asked)
         if condition is not None:
@@ -132,7 +134,8 @@ class Index:
         fused = np.where(self.placed, (cosines - mean) * meaning, 0)
         fused += lexical.astype(np.float64) / (most or 1)
         rows = np.flatnonzero(allowed & (self.placed | (lexical > 0)))
-        return self._hits(*_top(rows, fused[rows], k))
+        rows, scores = _top(rows, fused[rows], k)
+        return self._hits(rows, np.minimum(scores, 1.0))
 
     def _has(self, row: int, asked: Any) -> bool:
         """Whether a document has what the query demands."""
@@ -160,16 +163,25 @@ class Index:
         norms = np.float32(1.2) * (np.float32(0.25) + np.float32(0.75 / mean) * self._lengths)
         frequencies = {term: len(rows) for term, (rows, _) in sorted(self._postings.items())}
         vocabulary = self._words.Vocabulary(frequencies, frequencies.__getitem__)
-        for term, wanted in self._words.expand(asked, vocabulary, self._language).items():
+        analyzer = self._words.Analyzer(self._language)
+        wanted_terms, instead = self._words.expand(asked, vocabulary, analyzer)
+        best = dict.fromkeys(instead.values(), 0.0)
+        for term, wanted in wanted_terms.items():
             rows, counts = self._postings.get(term, (np.zeros(0, int), np.zeros(0, np.float32)))
             idf = math.log1p((count - len(rows) + 0.5) / (len(rows) + 0.5))
             weight = np.float32(wanted * idf * 2.2)
             if any(term in phrase for phrase in asked.phrases):
                 counts = np.minimum(counts, np.float32(1))
             scores[rows] += weight * counts / (counts + norms[rows])
-            if term in asked.terms and (len(rows) or term not in asked.beside):
+            if term in instead:
+                best[instead[term]] = max(best[instead[term]], float(weight))
+            elif (
+                term in asked.terms and term not in best and (len(rows) or term not in asked.beside)
+            ):
                 most += float(weight)
                 present += float(weight) if len(rows) else 0
+        for one in best.values():
+            most, present = most + one, present + one
         return scores, most, present
 
     def _hits(self, rows: Any, scores: Any) -> Hits:

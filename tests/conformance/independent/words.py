@@ -263,21 +263,24 @@ class Analyzer:
     """Terms in a language."""
 
     def __init__(self, language: str = "english") -> None:
-        self._language = language
+        self.language = language
         self._stems: dict[str, Callable[[str], str]] = {}
 
-    def _term(self, word: str) -> str:
-        if self._language == "turkish":
-            word = word.replace("I", "\u0131")
-        word = _folded(word)
+    def lower(self, word: str) -> str:
+        """A word in lower case."""
+        return _folded(word.replace("I", "\u0131") if self.language == "turkish" else word)
+
+    def term(self, word: str) -> str:
+        """A word's term."""
+        word = self.lower(word)
         if 3 <= len(word) <= 64 and not re.search("[0-9]", word):
             word = self._stemmer(word[0])(word) or word
         return _bare(word)
 
     def _stemmer(self, letter: str) -> Callable[[str], str]:
         for own, (characters, languages) in _SCRIPTS.items():
-            if letter in Characters(characters) and self._language != "none":
-                name = self._language if self._language in languages.split() else own
+            if letter in Characters(characters) and self.language != "none":
+                name = self.language if self.language in languages.split() else own
                 if name and name not in self._stems:
                     module = getattr(snowballstemmer, f"{name}_stemmer")
                     made: Any = getattr(module, f"{name.capitalize()}Stemmer")()
@@ -289,7 +292,7 @@ class Analyzer:
         made = cut(chunk)
 
         def terms(words: list[str]) -> list[str]:
-            return [term for term in map(self._term, words) if term]
+            return [term for term in map(self.term, words) if term]
 
         compounds = [_bare(_folded(one)) for one in made.compounds]
         return Terms(
@@ -333,9 +336,9 @@ class Analyzer:
             for term in made.compounds[:-1]:
                 query.terms[term] -= 0.5
             for word in cut(chunk).words:
-                term = self._term(word)
+                term = self.term(word)
                 if len(term) >= 4 and _every_letter(term):
-                    query.words.setdefault(term, _bare(_folded(word)))
+                    query.words.setdefault(term, self.lower(word))
         query.beside = frozenset(query.terms) - whole
         for excludes, phrase, body in parts:
             if phrase:
@@ -396,9 +399,12 @@ class Vocabulary:
         self.frequency = frequency
 
 
-def expand(query: Query, vocabulary: Vocabulary, language: str) -> dict[str, float]:
-    """The weights of a query's terms and of what the vocabulary adds."""
-    weights, terms = dict(query.terms), vocabulary.terms
+def expand(
+    query: Query, vocabulary: Vocabulary, analyzer: Analyzer
+) -> tuple[dict[str, float], dict[str, str]]:
+    """The weights of a query's terms and of what the vocabulary adds; of compounds of a word that
+    is nowhere, its term."""
+    weights, instead, terms = dict(query.terms), dict[str, str](), vocabulary.terms
 
     def add(term: str, weight: float) -> None:
         weights[term] = max(weights.get(term, 0.0), weight)
@@ -419,23 +425,30 @@ def expand(query: Query, vocabulary: Vocabulary, language: str) -> dict[str, flo
             near = [(_distance(term, one), -vocabulary.frequency(one), one) for one in terms
                     if abs(len(one) - len(term)) <= most]  # fmt: skip
             best = [(d, one) for d, _, one in sorted(near) if 0 < d <= most][:3]
-            for distance, one in best or [(2, one) for one in begun(typed)]:
+            for distance, one in best or [(2, one) for one in begun(_bare(typed))]:
                 add(one, weight * 0.5**distance)
-        if language in _COMPOUNDING:
-            for one in _compounds(term, terms):
-                add(one, weight * 0.25)
-    return weights
+        if analyzer.language in _COMPOUNDING:
+            for one in _compounds(term, typed, terms, analyzer):
+                add(one, weight * (0.5 if term in unknown else 0.25))
+                if term in unknown and one not in query.terms:
+                    instead.setdefault(one, term)
+    return weights, instead
 
 
-def _compounds(term: str, terms: set[str]) -> list[str]:
+def _compounds(term: str, typed: str, terms: set[str], analyzer: Analyzer) -> list[str]:
+    ends = [term]
+    within = analyzer.term("bananas" + typed).removeprefix("bananas")
+    if len(within) >= 4 and within not in terms:
+        ends.append(within)
     longer = [one for one in terms if len(one) >= len(term) + 3
-              and (one.startswith(term) or one.endswith(term))]  # fmt: skip
+              and (one.startswith(term) or one.endswith(tuple(ends)))]  # fmt: skip
     parts = []
-    for split in range(4, len(term) - 3):
-        before, head = term[:split], term[split:]
+    for split in range(4, len(typed) - 3):
+        before, head = typed[:split], analyzer.term(typed[split:])
         for link in ("", "s", "es", "n", "en", "er", "e"):
-            stem = before.removesuffix(link)
-            if head in terms and before.endswith(link) and len(stem) >= 3 and stem in terms:
+            stem = analyzer.term(before.removesuffix(link))
+            is_there = head in terms and stem in terms and min(len(head), len(stem)) >= 3
+            if before.endswith(link) and is_there:
                 parts += [stem, head]
                 break
     return sorted(longer, key=lambda one: (len(one), one))[:30] + parts

@@ -10,7 +10,8 @@ from pocketquery.sdk.words import Analyzer, Vocabulary, detect_language, expand
 
 TEXTS = {
     "english": "They receive a parcel. Running applications; configuration, configure, config. C++",
-    "german": "Das Hochspannungsnetzgerät am Netz, ein Gerät; Donau, Dampfschiff, die Fahrten",
+    "german": "Das Hochspannungsnetzgerät am Netz, ein Gerät; Donau, Dampfschiff, die Fahrten; "
+    "Hochspannungsprüfung, eine Messung; Hochspannung",
     "swedish": "Järnvägsstationen vid järnvägen; en station",
     "finnish": "Rautatieasema on rautatie ja asema",
     "dutch": "De ziektekostenverzekering; ziektekosten en een verzekering",
@@ -23,8 +24,9 @@ def vocabulary(language: str) -> Vocabulary:
 
 
 def added(language: str, text: str, prefix: bool = False) -> dict[str, float]:
-    query = Analyzer(language).query(text, prefix=prefix)
-    weights = expand(query, vocabulary(language), language)
+    analyzer = Analyzer(language)
+    query = analyzer.query(text, prefix=prefix)
+    weights, _ = expand(query, vocabulary(language), analyzer)
     return {term: weight for term, weight in weights.items() if term not in query.terms}
 
 
@@ -66,6 +68,9 @@ def test_a_prefix_stands_for_what_begins_with_it() -> None:
         ("german", "Netzgeräte", "hochspannungsnetzgerat"),
         ("german", "Hochspannung", "hochspannungsnetzgerat"),
         ("german", "Netzgerät", "gerat"),
+        ("german", "Prüfung", "hochspannungspruf"),
+        ("german", "Hochspannungsmessung", "messung"),
+        ("german", "Hochspannungsmessung", "hochspann"),
         ("german", "Donaudampfschiff", "dampfschiff"),
         ("german", "Donaudampfschiff", "donau"),
         ("swedish", "station", "jarnvagsstation"),

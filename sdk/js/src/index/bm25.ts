@@ -8,6 +8,7 @@
  */
 import { pairwiseSum } from "./vectors/numbers.js";
 import type { Query } from "../words/query.js";
+import type { Expansion } from "../words/vocabulary.js";
 import type { Part, Postings } from "./part.js";
 
 const K1 = 1.2;
@@ -28,7 +29,8 @@ export interface Lexical {
 
 /**
  * BM25 of every row for a query.
- * @param terms the weight of each term of the query, and of what stands for one
+ * @param expansion the weight of each term of the query, and of what stands for one. `most` and `present` have the
+ * largest of its compounds in the place of a word that no document has
  * @param asked the query: `most` and `present` are of its terms, and not of compounds that no document has. A word
  * of its phrases counts once in a document, which has them all
  * @param norms float32 (n,), see {@link lengthNorms}
@@ -36,7 +38,7 @@ export interface Lexical {
  */
 export function bm25(
   parts: readonly Part[],
-  terms: ReadonlyMap<string, number>,
+  { weights, instead }: Expansion,
   asked: Query,
   norms: Float32Array,
   gone?: Uint8Array,
@@ -46,12 +48,16 @@ export function bm25(
   let [most, present] = [0, 0];
   if (!norms.length) return { scores, most, present };
   const once = new Set(asked.phrases.flat());
-  for (const [term, weight] of terms) {
+  const replaced = new Map([...instead.values()].map((word) => [word, 0]));
+  for (const [term, weight] of weights) {
     const found = parts.map((part) => part.postings(term));
     const df = frequency(parts, found, gone);
     const idf = Math.log1p((count - df + 0.5) / (df + 0.5));
     const highest = Math.fround(weight * idf * (K1 + 1));
-    if (asked.terms.has(term) && (df > 0 || !asked.beside.has(term))) {
+    const word = instead.get(term);
+    if (word !== undefined) {
+      replaced.set(word, Math.max(replaced.get(word)!, highest));
+    } else if (asked.terms.has(term) && !replaced.has(term) && (df > 0 || !asked.beside.has(term))) {
       most += highest;
       if (df > 0) present += highest;
     }
@@ -67,6 +73,7 @@ export function bm25(
       first += parts[i]!.count;
     }
   }
+  for (const value of replaced.values()) [most, present] = [most + value, present + value];
   return { scores, most, present };
 }
 

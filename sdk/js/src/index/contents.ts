@@ -5,7 +5,7 @@ import { byCodePoint } from "../python_text.js";
 import { decodeUtf8 } from "../utf8.js";
 import type { Analyzer } from "../words/analyzer.js";
 import { matches, type Query } from "../words/query.js";
-import { COMPOUNDING, expand, Vocabulary } from "../words/vocabulary.js";
+import { COMPOUNDING, expand, type Expansion, Vocabulary } from "../words/vocabulary.js";
 import type { BaseDocuments } from "./deltas/base.js";
 import { best, candidates, ranked } from "./vectors/best.js";
 import { bm25, frequency, lengthNorms } from "./bm25.js";
@@ -166,15 +166,17 @@ export class Contents {
   }
 
   /** The best documents for a query, best first, of those that are 1 in `allowed`, by default the living. */
-  async rank(query: CheckedQuery, allowed: Uint8Array | undefined = this.deleted ? this.alive : undefined): Promise<Ranking> {
+  async rank(query: CheckedQuery, allowed?: Uint8Array): Promise<Ranking> {
     const { asked, offset, k } = query;
+    const expansion = asked && (await this.expanded(asked));
+    allowed ??= this.deleted ? this.alive : undefined;
     const most = k + offset;
     const having = asked ? this.demanded(asked, allowed) : allowed;
-    if (!asked?.phrases.length && !asked?.excludedPhrases.length) return cut(this.ranked(query, most, having), query);
+    if (!asked?.phrases.length && !asked?.excludedPhrases.length) return cut(this.ranked(query, expansion, most, having), query);
     // Whether words follow one another stands in the texts alone: those of the best are read.
     const known = new Map<number, boolean>();
     for (let tried = Math.max(PHRASE_SAMPLE_ROWS, most); ; tried *= 4) {
-      const ranking = this.ranked(query, tried, having);
+      const ranking = this.ranked(query, expansion, tried, having);
       const places: number[] = [];
       for (const [place, row] of ranking.rows.entries()) {
         if (!known.has(row)) known.set(row, matches(asked, await this.analyzer.sequence(content(this.document(row)))));
@@ -185,17 +187,22 @@ export class Contents {
     }
   }
 
-  private ranked({ mode, asked, vector }: CheckedQuery, most: number, allowed: Uint8Array | undefined): Ranking {
-    if (mode === "dense" || !asked) {
+  private ranked(
+    { mode, asked, vector }: CheckedQuery,
+    expansion: Expansion | null,
+    most: number,
+    allowed: Uint8Array | undefined,
+  ): Ranking {
+    if (mode === "dense" || !asked || !expansion) {
       const { rows, scores } = this.vectors.search(vector, most, allowed);
       return { rows, scores, cosines: scores, bm25: null };
     }
-    const lexical = bm25(this.parts, this.weights(asked), asked, (this.norms ??= this.lengthNorms()), this.gone);
+    const lexical = bm25(this.parts, expansion, asked, (this.norms ??= this.lengthNorms()), this.gone);
     const pick = (rows: Uint32Array): Float32Array => Float32Array.from(rows, (row) => lexical.scores[row]!);
     if (mode === "lexical" || !vector.length) {
       const found = best(lexical.scores, most, allowed, 0);
       const { rows, scores } = ranked(found, pick(found), most);
-      const shares = mode === "lexical" ? scores : Float64Array.from(scores, (score) => score / (lexical.most || 1));
+      const shares = mode === "lexical" ? scores : Float64Array.from(scores, (score) => Math.min(score / (lexical.most || 1), 1));
       return { rows, scores: shares, cosines: null, bm25: pick(rows) };
     }
     const meant = new QueryVector(vector);
@@ -206,16 +213,18 @@ export class Contents {
     const exact = this.vectors.cosines(meant, found).map((cosine, i) => fused(cosine, found[i]!));
     const { rows, scores } = ranked(found, exact, most);
     const cosines = this.vectors.cosines(meant, rows).map((cosine, i) => (this.vectors.isPlaced(rows[i]!) ? cosine : NaN));
-    return { rows, scores, cosines, bm25: pick(rows) };
+    return { rows, scores: scores.map((score) => Math.min(score, 1)), cosines, bm25: pick(rows) };
   }
 
-  /** The weights of a query's terms, and of those of the index that stand for them. */
-  weights(asked: Query): ReadonlyMap<string, number> {
-    const { language } = this.analyzer;
+  /** A query's terms, and those of the index that stand for them. */
+  async expanded(asked: Query): Promise<Expansion> {
     const isThere = (word: string): boolean => this.frequency(word) > 0;
     // Without reading the whole vocabulary.
-    if (!asked.prefix && !COMPOUNDING.includes(language) && [...asked.words.keys()].every(isThere)) return asked.terms;
-    return expand(asked, (this.vocabulary ??= this.allTerms()), language);
+    if (!asked.prefix && !COMPOUNDING.includes(this.analyzer.language) && [...asked.words.keys()].every(isThere)) {
+      return { weights: asked.terms, instead: new Map() };
+    }
+    const vocabulary = (this.vocabulary ??= this.allTerms());
+    return this.analyzer.complete(() => expand(asked, vocabulary, this.analyzer));
   }
 
   private frequency(term: string): number {

@@ -4,7 +4,7 @@
  *     fused(d) = a (cos(d) - m) / (1 - m) + bm25(d) / U        a = .25 (1 + 2 (1 - p / U))
  *
  * m is the mean cosine of all documents with the query, U the most that BM25 can be for it, p the part of U
- * whose terms some document has. A document's score needs no other document.
+ * whose terms some document has. A document's score needs no other document. A hit's is 1 at most.
  */
 import type { Lexical } from "./bm25.js";
 

@@ -62,7 +62,7 @@ export async function snippet(
   const { analyzer } = index.state;
   const line = Array.from(chunksOf(text).join(" "));
   const typed = await analyzer.query(checkText(query, "the query"), prefix);
-  const asked = { ...typed, terms: index.state.weights(typed) };
+  const asked = { ...typed, terms: (await index.state.expanded(typed)).weights };
   const marks = await analyzer.complete(() => marksIn(line, analyzer, asked));
   const [start, stop] = windowOf(line, marks, length);
   const [before, after] = [start > 0 ? ELLIPSIS : "", stop < line.length ? ELLIPSIS : ""];

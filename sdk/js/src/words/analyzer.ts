@@ -7,14 +7,13 @@ import { BEYOND_ASCII, bare } from "./characters.js";
 import type { LoadProgram } from "./languages.js";
 import { checkLanguage, Stemming } from "./stemming.js";
 import { parse, type Query } from "./query.js";
-import { cut, hasWord, isAlpha } from "./tokens.js";
+import { type Cut, cut, hasWord, isAlpha } from "./tokens.js";
 import { FOLDED, UNFOLDED } from "./word_tables.js";
 
 const LEAST_SOUGHT = 4; // letters of a word whose nearest are looked for
 const MOST_CACHED = 1 << 15; // chunks, words
 const LONGEST_CACHED = 64; // characters of a chunk
 const CHUNKS_AT_ONCE = 2048;
-const PLAIN = /^["'([]*([A-Za-z0-9]{1,128})["')\],.;:!?]*$/; // a word as most are
 
 /** The terms of a chunk of text, which has no blank inside. Words and pairs make a document's length. */
 export interface Terms {
@@ -93,12 +92,12 @@ export class Analyzer {
       const whole = new Set<string>();
       const chunks = chunksOf(plain);
       for (const chunk of chunks) {
-        const some = this.termsOf(chunk);
-        const plainly = PLAIN.exec(chunk)?.[1];
-        for (const word of plainly === undefined ? cut(chunk).words : [plainly]) {
+        const made = cut(chunk);
+        const some = this.analyzed(made);
+        for (const word of made.words) {
           const term = this.term(word);
           const isSought = characterCount(term) >= LEAST_SOUGHT && isAlpha(term);
-          if (isSought && !words.has(term)) words.set(term, bare(folded(word)));
+          if (isSought && !words.has(term)) words.set(term, this.lower(word));
         }
         for (const term of [...some.words, ...some.pairs]) whole.add(term);
         const own = some.compounds.length ? WORDS_OF_A_COMPOUND : some.joins.length ? WORDS_OF_A_JOIN : 1;
@@ -147,14 +146,13 @@ export class Analyzer {
     let terms = this.known.get(chunk);
     if (terms === undefined) {
       const own = chunk.split("").join(""); // a part of a text may keep the whole text in memory
-      terms = this.analyzed(own);
+      terms = this.analyzed(cut(own));
       if (own.length <= LONGEST_CACHED) remember(this.known, own, terms);
     }
     return terms;
   }
 
-  private analyzed(chunk: string): Terms {
-    const { words, pairs, compounds, joins, parts } = cut(chunk);
+  private analyzed({ words, pairs, compounds, joins, parts }: Cut): Terms {
     // A run of accents alone is no term.
     const terms = (some: readonly string[]): string[] => some.map((word) => this.term(word)).filter((term) => term !== "");
     return {
@@ -166,11 +164,16 @@ export class Analyzer {
     };
   }
 
-  private term(word: string): string {
-    const lower = folded(this.language === "turkish" ? word.replaceAll("I", "\u0131") : word);
+  /** The term of one word, empty where it is a run of accents alone; within {@link complete}. */
+  term(word: string): string {
+    const lower = this.lower(word);
     let term = this.ofWords.get(lower);
     if (term === undefined) remember(this.ofWords, lower, (term = bare(this.stemming.stem(lower))));
     return term;
+  }
+
+  private lower(word: string): string {
+    return folded(this.language === "turkish" ? word.replaceAll("I", "\u0131") : word);
   }
 }
 

@@ -33,8 +33,8 @@ export interface Query {
   /** The weight of each term that scores. */
   readonly terms: ReadonlyMap<string, number>;
   /**
-   * Those of them that are words of letters, and each as it was typed, in lower case and without accents: where no
-   * document has one, `expand` looks for the nearest.
+   * Those of them that are words of letters, and each as it was typed, in lower case: where no document has one,
+   * `expand` looks for the nearest.
    */
   readonly words: ReadonlyMap<string, string>;
   /** Those of the terms that no word is: compounds, joins and parts. */

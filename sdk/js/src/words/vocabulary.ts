@@ -5,9 +5,11 @@
  * A word that no document has stands for the nearest ones, else for the longest term that it begins with, since a
  * mistyped ending hides the stem. The last word, while it is being typed, stands for all that begin with it. In
  * languages that write compounds as one word, a word finds the compounds that begin or end with it, and a compound
- * its parts.
+ * its parts: where no document has the word, it is worth what these are.
  */
 import { byCodePoint, characterCount } from "../python_text.js";
+import type { Analyzer } from "./analyzer.js";
+import { bare } from "./characters.js";
 import type { Query } from "./query.js";
 
 /** Languages that write compounds as one word. */
@@ -18,11 +20,13 @@ const DISCOUNT = 0.5; // of the weight, for each letter that differs
 const COMPLETIONS = 20;
 const COMPLETION_WEIGHT = 0.7;
 const COMPOUNDS = 30;
-const COMPOUND_WEIGHT = 0.25;
+const COMPOUND_WEIGHT = 0.25; // of a word that a document has, else:
+const ABSENT_WEIGHT = 0.5;
 const LEAST_PART = 4; // letters of a compound's part
 const LEAST_REST = 3;
 const TWO_EDITS = 8; // letters of a word in which two may differ
 const MOST_ENDING = 5; // letters that a stemmer may cut off
+const BEFORE = "bananas"; // written before a word, gives the stem that it has at a compound's end
 const LINKS = ["", "s", "es", "n", "en", "er", "e"]; // between the parts of a compound
 
 /** The terms of an index. */
@@ -138,9 +142,18 @@ function distanceOf(one: readonly string[], other: readonly string[], most: numb
   return row[other.length]!;
 }
 
-/** The weights of a query's terms and of what the vocabulary of an index in `language` has for them. */
-export function expand(query: Query, vocabulary: Vocabulary, language: string): Map<string, number> {
+/** A query's terms, and what the vocabulary has for them. */
+export interface Expansion {
+  /** Of each term. */
+  readonly weights: ReadonlyMap<string, number>;
+  /** Of each compound of a word that no document has, that word's term. */
+  readonly instead: ReadonlyMap<string, string>;
+}
+
+/** The weights of a query's terms and of what the vocabulary has for them; within `analyzer.complete`. */
+export function expand(query: Query, vocabulary: Vocabulary, analyzer: Analyzer): Expansion {
   const weights = new Map(query.terms);
+  const instead = new Map<string, string>();
   const add = (term: string, weight: number): void => void weights.set(term, Math.max(weights.get(term) ?? 0, weight));
   if (query.prefix) {
     const completions = completionsOf(query.prefix, vocabulary).map((term) => ({ term, frequency: vocabulary.frequency(term) }));
@@ -150,18 +163,19 @@ export function expand(query: Query, vocabulary: Vocabulary, language: string): 
   let absent = 0;
   for (const [term, typed] of query.words) {
     const weight = query.terms.get(term)!;
-    const length = characterCount(term);
-    if (!vocabulary.has(term)) {
+    const isAbsent = !vocabulary.has(term);
+    if (isAbsent) {
       const isSought = ++absent <= MOST_SOUGHT;
-      const nearest = isSought ? vocabulary.nearest(term, length >= TWO_EDITS ? 2 : 1).slice(0, NEAREST) : [];
-      const near = nearest.length ? nearest : begunOf(typed, vocabulary).map((begun) => [begun, 2] as const);
+      const nearest = isSought ? vocabulary.nearest(term, characterCount(term) >= TWO_EDITS ? 2 : 1).slice(0, NEAREST) : [];
+      const near = nearest.length ? nearest : begunOf(bare(typed), vocabulary).map((begun) => [begun, 2] as const);
       for (const [other, distance] of near) add(other, weight * DISCOUNT ** distance);
     }
-    if (COMPOUNDING.includes(language) && length >= LEAST_PART) {
-      for (const other of compoundsOf(term, vocabulary)) add(other, weight * COMPOUND_WEIGHT);
+    for (const other of compoundsOf(term, typed, vocabulary, analyzer)) {
+      add(other, weight * (isAbsent ? ABSENT_WEIGHT : COMPOUND_WEIGHT));
+      if (isAbsent && !query.terms.has(other) && !instead.has(other)) instead.set(other, term);
     }
   }
-  return weights;
+  return { weights, instead };
 }
 
 /** Terms that begin with `prefix`; where there are none, the longest that it begins with. */
@@ -183,26 +197,40 @@ function begunOf(word: string, vocabulary: Vocabulary): string[] {
   return [];
 }
 
-/** Compounds that begin or end with `term`, the shortest first, and its own parts. */
-function compoundsOf(term: string, vocabulary: Vocabulary): string[] {
-  const letters = Array.from(term);
-  const longer = [...new Set([...vocabulary.beginningWith(term), ...vocabulary.endingWith(term)])]
+/**
+ * Compounds that begin or end with a word, the shortest first, and its own parts; none in languages that write no
+ * compounds.
+ * @param typed the word as it was typed, in lower case
+ */
+function compoundsOf(term: string, typed: string, vocabulary: Vocabulary, analyzer: Analyzer): string[] {
+  const least = characterCount(term);
+  if (!COMPOUNDING.includes(analyzer.language) || least < LEAST_PART) return [];
+  const longer = new Set([...vocabulary.beginningWith(term), ...vocabulary.endingWith(term)]);
+  const after = analyzer.term(BEFORE + typed);
+  const within = after.startsWith(BEFORE) ? after.slice(BEFORE.length) : after;
+  if (characterCount(within) >= LEAST_PART && !vocabulary.has(within)) {
+    for (const other of vocabulary.endingWith(within)) longer.add(other);
+  }
+  const compounds = [...longer]
     .map((other) => ({ other, length: characterCount(other) }))
-    .filter(({ length }) => length >= letters.length + LEAST_REST)
+    .filter(({ length }) => length >= least + LEAST_REST)
     .sort((a, b) => a.length - b.length || byCodePoint(a.other, b.other));
+  const letters = Array.from(typed);
   const parts: string[] = [];
   for (let split = LEAST_PART; split <= letters.length - LEAST_PART; split++) {
-    const head = letters.slice(split).join("");
-    const modifier = vocabulary.has(head) && modifierOf(letters.slice(0, split).join(""), vocabulary);
+    const head = analyzer.term(letters.slice(split).join(""));
+    if (characterCount(head) < LEAST_REST || !vocabulary.has(head)) continue;
+    const modifier = modifierOf(letters.slice(0, split).join(""), vocabulary, analyzer);
     if (modifier) parts.push(modifier, head);
   }
-  return [...longer.slice(0, COMPOUNDS).map(({ other }) => other), ...parts];
+  return [...compounds.slice(0, COMPOUNDS).map(({ other }) => other), ...parts];
 }
 
-function modifierOf(text: string, vocabulary: Vocabulary): string {
+function modifierOf(text: string, vocabulary: Vocabulary, analyzer: Analyzer): string {
   for (const link of LINKS) {
-    const stem = text.slice(0, text.length - link.length);
-    if (text.endsWith(link) && characterCount(stem) >= LEAST_REST && vocabulary.has(stem)) return stem;
+    if (!text.endsWith(link)) continue;
+    const stem = analyzer.term(text.slice(0, text.length - link.length));
+    if (characterCount(stem) >= LEAST_REST && vocabulary.has(stem)) return stem;
   }
   return "";
 }

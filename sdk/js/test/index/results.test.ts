@@ -11,6 +11,11 @@ interface Expected {
   filters: [filter: Record<string, unknown>, rows: number[] | null][];
   facets: { field: string; query?: string; filter?: Record<string, unknown>; counts: [value: unknown, documents: number][] }[];
   groups: { k: number; offset: number; group_by: string; hits: [id: string, others: number][] }[];
+  german: {
+    documents: Record<string, string>;
+    vectors: number[][];
+    searches: { query: string; mode: "lexical" | "hybrid"; prefix: boolean; row: number; hits: [id: string, score: number][] }[];
+  };
   snippets: [text: string, query: string, language: string, length: number, shown: string, marks: [number, number][]][];
 }
 
@@ -46,6 +51,17 @@ test("groups", async () => {
     assert.deepEqual(found.map(({ id, others }) => [id, others]), hits, groupBy);
   }
   await assert.rejects(index.search("text", { mode: "lexical", groupBy: 7 as never }), InvalidInputError);
+});
+
+test("what stands for words in German", async () => {
+  const own = await openIndex(null, { encoder, changes: new MemoryChanges(), language: "german" });
+  const { documents, vectors, searches } = EXPECTED.german;
+  await own.add(Object.entries(documents).map(([id, text]) => ({ id, text })), vectors.map((one) => Float32Array.from(one)));
+  for (const { query, mode, prefix, row, hits } of searches) {
+    const vector = mode === "hybrid" ? Float32Array.from(vectors[row]!) : undefined;
+    const found = await own.search(query, { mode, prefix, k: 5, ...(vector ? { vector } : {}) });
+    assert.deepEqual(found.map(({ id, score }) => [id, score]), hits, `${query}, ${mode}, ${prefix}`);
+  }
 });
 
 test("snippets, with marks in UTF-16 units", async () => {
