@@ -224,11 +224,12 @@ def _compounds(term: str, typed: str, vocabulary: Vocabulary, analyzer: Analyzer
     """
     if analyzer.language not in COMPOUNDING or len(term) < _LEAST_PART:
         return []
-    longer = {*vocabulary.beginning_with(term), *vocabulary.ending_with(term)}
     within = analyzer.term(_BEFORE + typed).removeprefix(_BEFORE)
+    longer = [(other, term) for other in vocabulary.beginning_with(term)]
+    longer += [(other, term) for other in vocabulary.ending_with(term)]
     if len(within) >= _LEAST_PART and within not in vocabulary:
-        longer.update(vocabulary.ending_with(within))
-    compounds = [other for other in longer if len(other) >= len(term) + _LEAST_REST]
+        longer += [(other, within) for other in vocabulary.ending_with(within)]
+    compounds = {other for other, form in longer if len(other) >= len(form) + _LEAST_REST}
     parts = [
         part
         for split in range(_LEAST_PART, len(typed) - _LEAST_PART + 1)

@@ -65,7 +65,7 @@ conf
 config \nthe confi
 unzip -x
 HTTPServer
-Prüfungen Pumpe
+Prüfungen Pumpe Zeitung
 Schiffahrtsprüfung Netzgeräte Pumpen Umwälzpumpe
 """.splitlines()
 _QUERIES += ["a" * 150, "", "  "]
@@ -76,6 +76,7 @@ applic run runner running javascript java config configur conformist conf strass
 bahn haltestell strassenbahnhaltestell munchen muncher dog dogs house household get user name word
 words donau dampf schiff dampfschiff книг 東 京 東京 𠮷 한국어 apple aple ample maple
 hochspannungspruf qualitatspruf umwalzpump prufstand schiffahrt netz gerat asema rautatieasem
+tageszeit
 """.split()
 
 

@@ -436,12 +436,11 @@ def expand(
 
 
 def _compounds(term: str, typed: str, terms: set[str], analyzer: Analyzer) -> list[str]:
-    ends = [term]
+    longer = {one for one in terms if len(one) >= len(term) + 3
+              and (one.startswith(term) or one.endswith(term))}  # fmt: skip
     within = analyzer.term("bananas" + typed).removeprefix("bananas")
     if len(within) >= 4 and within not in terms:
-        ends.append(within)
-    longer = [one for one in terms if len(one) >= len(term) + 3
-              and (one.startswith(term) or one.endswith(tuple(ends)))]  # fmt: skip
+        longer |= {one for one in terms if one.endswith(within) and len(one) >= len(within) + 3}
     parts = []
     for split in range(4, len(typed) - 3):
         before, head = typed[:split], analyzer.term(typed[split:])

@@ -11,7 +11,7 @@ from pocketquery.sdk.words import Analyzer, Vocabulary, detect_language, expand
 TEXTS = {
     "english": "They receive a parcel. Running applications; configuration, configure, config. C++",
     "german": "Das Hochspannungsnetzgerät am Netz, ein Gerät; Donau, Dampfschiff, die Fahrten; "
-    "Hochspannungsprüfung, eine Messung; Hochspannung",
+    "Hochspannungsprüfung, eine Messung; Hochspannung; Tageszeitung",
     "swedish": "Järnvägsstationen vid järnvägen; en station",
     "finnish": "Rautatieasema on rautatie ja asema",
     "dutch": "De ziektekostenverzekering; ziektekosten en een verzekering",
@@ -69,6 +69,7 @@ def test_a_prefix_stands_for_what_begins_with_it() -> None:
         ("german", "Hochspannung", "hochspannungsnetzgerat"),
         ("german", "Netzgerät", "gerat"),
         ("german", "Prüfung", "hochspannungspruf"),
+        ("german", "Zeitung", "tageszeit"),
         ("german", "Hochspannungsmessung", "messung"),
         ("german", "Hochspannungsmessung", "hochspann"),
         ("german", "Donaudampfschiff", "dampfschiff"),

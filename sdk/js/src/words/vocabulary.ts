@@ -203,18 +203,18 @@ function begunOf(word: string, vocabulary: Vocabulary): string[] {
  * @param typed the word as it was typed, in lower case
  */
 function compoundsOf(term: string, typed: string, vocabulary: Vocabulary, analyzer: Analyzer): string[] {
-  const least = characterCount(term);
-  if (!COMPOUNDING.includes(analyzer.language) || least < LEAST_PART) return [];
-  const longer = new Set([...vocabulary.beginningWith(term), ...vocabulary.endingWith(term)]);
+  if (!COMPOUNDING.includes(analyzer.language) || characterCount(term) < LEAST_PART) return [];
+  const longer = new Map<string, number>();
+  const add = (others: readonly string[], form: string): void => {
+    const least = characterCount(form) + LEAST_REST;
+    for (const other of others) if (characterCount(other) >= least) longer.set(other, characterCount(other));
+  };
+  add(vocabulary.beginningWith(term), term);
+  add(vocabulary.endingWith(term), term);
   const after = analyzer.term(BEFORE + typed);
   const within = after.startsWith(BEFORE) ? after.slice(BEFORE.length) : after;
-  if (characterCount(within) >= LEAST_PART && !vocabulary.has(within)) {
-    for (const other of vocabulary.endingWith(within)) longer.add(other);
-  }
-  const compounds = [...longer]
-    .map((other) => ({ other, length: characterCount(other) }))
-    .filter(({ length }) => length >= least + LEAST_REST)
-    .sort((a, b) => a.length - b.length || byCodePoint(a.other, b.other));
+  if (characterCount(within) >= LEAST_PART && !vocabulary.has(within)) add(vocabulary.endingWith(within), within);
+  const compounds = [...longer].sort(([a, left], [b, right]) => left - right || byCodePoint(a, b));
   const letters = Array.from(typed);
   const parts: string[] = [];
   for (let split = LEAST_PART; split <= letters.length - LEAST_PART; split++) {
@@ -223,7 +223,7 @@ function compoundsOf(term: string, typed: string, vocabulary: Vocabulary, analyz
     const modifier = modifierOf(letters.slice(0, split).join(""), vocabulary, analyzer);
     if (modifier) parts.push(modifier, head);
   }
-  return [...compounds.slice(0, COMPOUNDS).map(({ other }) => other), ...parts];
+  return [...compounds.slice(0, COMPOUNDS).map(([other]) => other), ...parts];
 }
 
 function modifierOf(text: string, vocabulary: Vocabulary, analyzer: Analyzer): string {
