@@ -12,7 +12,7 @@ Auto-MLM, with as many steps as CCP, over turns that are a page's sentences.
 
 The tests, by language: language_journey/sets.py. Retrieval is scored by nDCG@10, the others by
 accuracy, with intervals of 95 % over the queries. No figure has to be reached: they are written to
-research/results/languages.json, and the tables of docs/how-to/many-languages.md are made of them
+research/results/languages.json, and the tables of research/languages.md are made of them
 (``--page`` does only that). What was made is kept in ``--output``; killed and started again, the
 benchmark goes on. The last line is one JSON object.
 """
@@ -47,7 +47,7 @@ from pocketquery.server.modeling.presets import new_encoder
 
 ROOT = Path(__file__).resolve().parents[2]
 LANGUAGES = ("en", "de", "es", "it", "ja", "nl", "ru", "tr", "vi", "zh")
-PAGE = ROOT / "docs" / "how-to" / "many-languages.md"
+PAGE = ROOT / "research" / "languages.md"
 HELD_OUT = 200  # pages
 ASKED = 5  # sentences of a page that stand for queries
 SHOWN = ("bm25", "random", "mlm", "ccp", "ccp_calibrated", "bundle")

@@ -32,7 +32,7 @@ LINES: Mapping[str, str] = {
     "bundle": "export --student student --corpus corpus.jsonl --queries queries.tsv "
     "--license MPL-2.0 --output bundle",
 }
-"""What each line makes, and the line, as a reader of docs/how-to/many-languages.md types it."""
+"""What each line makes, and the line, as a reader of research/languages.md types it."""
 
 _SPENT = "spent.json"
 

@@ -1,4 +1,4 @@
-"""The tables of docs/how-to/many-languages.md, made of the stored figures."""
+"""The tables of research/languages.md, made of the stored figures."""
 
 from __future__ import annotations
 

@@ -202,7 +202,7 @@ def test_the_page_holds_the_lines_that_were_run_and_the_stored_tables() -> None:
     from language_journey.lines import LINES
     from language_journey.page import with_tables
 
-    page = (ROOT / "docs/how-to/many-languages.md").read_text("utf-8")
+    page = (ROOT / "research/languages.md").read_text("utf-8")
     plain = " ".join(page.replace("\\\n", " ").split())
     for line in LINES.values():
         assert f"pocketquery {line}" in plain
