@@ -53,6 +53,7 @@ from pocketquery.sdk.index.segments import (
 from pocketquery.sdk.index.updates import FileState, IndexSource, record_files, record_source
 from pocketquery.sdk.index.vector_file import MOST_DIMENSIONS, Codes, quantize
 from pocketquery.sdk.index.vectors import unit_rows
+from pocketquery.sdk.languages.reading import ReadingTally
 from pocketquery.sdk.lazy import log
 from pocketquery.sdk.plain_files import check_own_file, is_closed
 from pocketquery.sdk.validation import check, check_text, whole
@@ -189,6 +190,7 @@ class IndexBuilder:
         self.space_id = space_id
         self.dimension = dimension
         self._encoder = encoder
+        self._tally = ReadingTally(encoder)
         self._keep = resume
         self._signing_key = signing_key
         self._folder = building_folder(path)
@@ -227,7 +229,7 @@ class IndexBuilder:
         """
         listed = as_documents(documents, len(self))
         if vectors is None:
-            vectors = encode_documents(listed, self._encoder)
+            vectors = encode_documents(listed, self._encoder, self._tally)
         self.add_rows(listed, quantize(check_rows(listed, vectors, self.dimension)))
 
     def add_rows(self, documents: Sequence[Document], codes: Codes) -> None:
@@ -285,11 +287,8 @@ class IndexBuilder:
         if self._database.closed:
             return
         try:
-            for name in (
-                SIGNATURE_FILE,
-                DELTA_FILE,
-                _DIGEST,
-            ):  # of a build that failed, or was resumed
+            stale = SIGNATURE_FILE, DELTA_FILE, _DIGEST  # of a build that failed, or was resumed
+            for name in stale:
                 (self._folder / name).unlink(missing_ok=True)
             for name, data in (proof or {}).items():
                 write_atomic(self._folder / name, data)
@@ -298,6 +297,7 @@ class IndexBuilder:
             with held(self.path / DATABASE):
                 publish_folder(self._folder, self.path)
             self._published = True
+            self._tally.warn(self.path)
             log("info", "published the index %s", self.path)
         finally:
             self.abandon()

@@ -22,6 +22,7 @@ from pocketquery.sdk.index.documents import Document, check_document, content, d
 from pocketquery.sdk.index.segments import Snapshot
 from pocketquery.sdk.index.selection import Blocks, Mask, Selection
 from pocketquery.sdk.index.vectors import QueryVector, best_first, in_blocks, unit_rows
+from pocketquery.sdk.languages.reading import ReadingTally
 from pocketquery.sdk.results.hits import Hit, Hits
 from pocketquery.sdk.validation import check, check_count, check_text, number, optional, whole
 from pocketquery.sdk.words import Query, expand
@@ -184,8 +185,11 @@ def _encode(text: str, encoder: QueryEncoder | None) -> Floats:
     return encoder.encode_query(text)
 
 
-def encode_documents(documents: Sequence[Document], encoder: object) -> Floats:
-    """Vectors of documents by the encoder that an index has, float32 (n, dimension).
+def encode_documents(
+    documents: Sequence[Document], encoder: object, tally: ReadingTally | None = None
+) -> Floats:
+    """Vectors of documents by the encoder that an index has, float32 (n, dimension); ``tally``
+    counts what it reads of them.
 
     Raises:
         InvalidInputError: it encodes none, or is None; or a document cannot be stored.
@@ -197,6 +201,8 @@ def encode_documents(documents: Sequence[Document], encoder: object) -> Floats:
         )
     for position, document in enumerate(documents):
         check_document(document, f"documents[{position}]")
+    if tally:
+        tally.add(documents)
     return encoder.encode_document([content(document) for document in documents])
 
 

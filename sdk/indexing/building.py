@@ -28,6 +28,7 @@ from pocketquery.sdk.index.builder import COMMITTED_TOGETHER, IndexBuilder, crea
 from pocketquery.sdk.index.documents import Document, check_document, content, metadata_text
 from pocketquery.sdk.index.info import read_info
 from pocketquery.sdk.index.vectors import unit_rows
+from pocketquery.sdk.languages.reading import ReadingTally
 from pocketquery.sdk.progress import Progress
 
 __all__ = [
@@ -170,8 +171,9 @@ def build_index(
     if batch_size < 1:
         raise InvalidInputError(f"batch_size is {batch_size}, expected at least 1")
     total = len(documents) if isinstance(documents, Sized) else None
+    encoder = getattr(encode, "__self__", None)
     if threads is None:
-        threads = cores() if isinstance(getattr(encode, "__self__", None), Encoder) else 1
+        threads = cores() if isinstance(encoder, Encoder) else 1
     with Encoding(encode, batch_size, threads) as encoding:
         return build_index_of_rows(
             ((document, None) for document in documents),
@@ -184,6 +186,7 @@ def build_index(
             encoder_digest=encoder_digest,
             signing_key=signing_key,
             language=language,
+            tally=ReadingTally(encoder),
         )
 
 
@@ -242,7 +245,7 @@ class Encoding:
         parts = (
             (self._encoded(batch) for batch in batches)
             if self._pool is None
-            else _results([self._pool.submit(self._encoded, batch) for batch in batches])
+            else map(Future.result, [self._pool.submit(self._encoded, one) for one in batches])
         )
 
         def vectors() -> NDArray[Any]:
@@ -271,11 +274,6 @@ class Encoding:
             self._pool.shutdown(cancel_futures=True)
 
 
-def _results(futures: Sequence[Future[NDArray[Any]]]) -> Iterator[NDArray[Any]]:
-    for future in futures:
-        yield future.result()
-
-
 def build_index_of_rows(
     rows: Iterable[_Row],
     begin: Callable[[Sequence[Document], Sequence[Any], Done], Vectors],
@@ -289,23 +287,20 @@ def build_index_of_rows(
     signing_key: Key | None,
     language: str | None = None,
     finish: Callable[[IndexBuilder], object] | None = None,
+    tally: ReadingTally | None = None,
 ) -> IndexReport:
     """Build an index of documents, some of which may have a vector already.
 
     Args:
         rows: each document, and its vector or None.
         begin: begins to make the vectors of some documents, from these and the vectors that came
-            with them, and returns what gives them, float (n, dimension), when it is called; it
-            calls its last argument with the number that is done.
-        output: as for :func:`build_index`, like the following; errors as there.
+            with them; what it returns gives float (n, dimension). It calls its last argument with
+            the number that is done.
+        output, space_id, dimension, encoded_by, encoder_digest, signing_key, language: as for
+            :func:`build_index`; errors as there.
         bar: shows how many rows are done.
-        space_id: likewise.
-        dimension: likewise.
-        encoded_by: likewise.
-        encoder_digest: likewise.
-        signing_key: likewise.
-        language: likewise.
         finish: called with the complete index before it is published, to record its source.
+        tally: counts what the encoder reads, and warns of the rest.
     """
     start = time.perf_counter()
     with create_index(
@@ -327,6 +322,8 @@ def build_index_of_rows(
             documents = [document for document, _ in chunk]
             _check(builder, documents, waiting[0] if waiting else ())
             vectors = begin(documents, [vector for _, vector in chunk], done)
+            if tally:
+                tally.add(documents)
             if waiting:  # stored while the next ones are encoded
                 builder.add(waiting[0], waiting[1]())
             waiting = documents, vectors
@@ -344,6 +341,8 @@ def build_index_of_rows(
             builder.record(None, {})
         if bar:
             bar.close()
+    if tally:
+        tally.warn(output)
     return IndexReport(
         path=str(output),
         documents=count,

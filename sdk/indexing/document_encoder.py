@@ -39,6 +39,8 @@ class DocumentEncoder:
         name: where it is not the encoder that the space is named after.
         digest: tells two encoders of one name, version and space apart.
         threads: calls of ``encode`` at once that are faster than one.
+        languages: codes of those that it was made for; none where nobody says.
+        reads: whether it reads a text; None: nobody knows.
     """
 
     space_id: str
@@ -49,6 +51,8 @@ class DocumentEncoder:
     name: str = ""
     digest: str = ""
     threads: int = 1
+    languages: tuple[str, ...] = ()
+    reads: Callable[[str], bool] | None = None
 
     @classmethod
     def of(cls, encoder: Encoder) -> DocumentEncoder:
@@ -63,6 +67,8 @@ class DocumentEncoder:
             name=f"{encoder.name} {encoder.version}",
             digest=sha256_bytes(encoder.manifest.to_json()),  # which names every file's hash
             threads=cores(),
+            languages=encoder.languages,
+            reads=encoder.reads,
         )
 
     def count_tokens(self, texts: list[str]) -> list[int]:

@@ -45,6 +45,7 @@ from pocketquery.sdk.indexing.building import (
 )
 from pocketquery.sdk.indexing.document_encoder import DocumentEncoder
 from pocketquery.sdk.indexing.folder_reader import FolderReader, OnSkipped, count_changes
+from pocketquery.sdk.languages.reading import ReadingTally
 from pocketquery.sdk.lazy import log
 from pocketquery.sdk.plain_files import close_to_others, is_closed
 from pocketquery.sdk.progress import Progress
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
 
 __all__ = ["build_folder", "has_index", "index_folder", "source_of", "update_folder"]
 
-_READING = 1  # the version of the rules by which files become passages
+_READING = 2  # the version of the rules by which files become passages
 _MOST_DELETED = 0.2  # of the rows; with more, the index is compacted
 _MOST_SEGMENTS = 50  # beyond those of a new index; likewise
 _ROWS_A_SEGMENT = 512
@@ -191,6 +192,7 @@ def build_folder(
             signing_key=signing_key,
             language=language,
             finish=lambda builder: builder.record(source, reader.states),
+            tally=ReadingTally(encoder),
         )
     count = sum(bool(state.ids) for state in reader.states.values())
     log("info", "indexed %s: %d documents, %d passages", path, count, report.passages)
@@ -242,10 +244,12 @@ def update_folder(
         encoder = None
         if changed:
             encoder = _checked_encoder(index, source, open_encoder(source), encoded_by)
-        documents = list[Document]()
+        documents, tally = list[Document](), ReadingTally(encoder)
         for file in changed:
             assert encoder is not None
             documents += reader.read(file, encoder)
+        tally.add(documents)
+        tally.warn(place)
         gone = [name for name in known if name not in files and not reader.may_be_there(name)]
         stale = [name for name in (*(file.name for file in changed), *gone) if name in known]
         remove = [one for name in stale if name not in reader.unread for one in known[name].ids]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -14,6 +15,7 @@ from pocketquery.sdk.index.documents import Document
 from pocketquery.sdk.index.updates import FileState, IndexSource
 from pocketquery.sdk.indexing.building import FileChanges
 from pocketquery.sdk.indexing.document_encoder import DocumentEncoder
+from pocketquery.sdk.languages.reading import languages_of
 from pocketquery.sdk.plain_files import any_closed
 from pocketquery.sdk.text_folders.listing import Skipped, TextFile, list_files
 from pocketquery.sdk.text_folders.outline import UnreadError
@@ -81,7 +83,7 @@ class FolderReader:
             if lacks_package or error.kind in _TRANSIENT:
                 return []
         self._note(file, sha256, tuple(document.id for document in documents))
-        return documents
+        return _with_languages(documents)
 
     def may_be_there(self, name: str) -> bool:
         """Whether a file that is not listed is one that could not be looked at just now."""
@@ -96,6 +98,21 @@ class FolderReader:
         if one.kind in _TRANSIENT:
             self.unread.add(one.name)
         self._on_skipped(one)
+
+
+def _with_languages(documents: Sequence[Document]) -> list[Document]:
+    """Passages with the field ``language``: that of front matter, else its ``lang``, else as it
+    is found."""
+    codes = languages_of([document.text for document in documents])
+    named = [
+        document.metadata.get("lang", code) for document, code in zip(documents, codes, strict=True)
+    ]
+    return [
+        replace(document, metadata={**document.metadata, "language": code})
+        if code and "language" not in document.metadata
+        else document
+        for document, code in zip(documents, named, strict=True)
+    ]
 
 
 def count_changes(

@@ -1,21 +1,91 @@
-"""How much of what is indexed an encoder reads, and what to say of the rest."""
+"""Which language a text is in, and how much of what is indexed an encoder reads.
+
+A language is told by the text's script and most common words, or by a detector: py3langid, of the
+extra ``languages``; of four it was the most often right, and it needs numpy alone
+(research/LOG.md).
+"""
 
 from __future__ import annotations
 
+import unicodedata
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from typing import Any
 
 from pocketquery.sdk.errors import PocketQueryWarning
-from pocketquery.sdk.languages.scripts import MOST_READ, base_code
+from pocketquery.sdk.languages.scripts import MOST_READ, base_code, script_counts
 
-__all__ = ["PACKAGE", "ReadingTally", "unread_query"]
+__all__ = ["PACKAGE", "ReadingTally", "language_of", "languages_of", "unread_query"]
 
 PACKAGE = "pocketquery-multilingual"
 """The encoder of many languages, and what installs it."""
 
+_OWN_SCRIPT = {"Grek": "el", "Armn": "hy", "Thai": "th", "Hang": "ko", "Kana": "ja", "Geor": "ka"}
+_OWN_SCRIPT |= {"Beng": "bn", "Guru": "pa", "Gujr": "gu", "Orya": "or", "Taml": "ta", "Telu": "te"}
+_OWN_SCRIPT |= {"Knda": "kn", "Mlym": "ml", "Sinh": "si", "Laoo": "lo", "Mymr": "my", "Hani": "zh"}
+_OWN_SCRIPT |= {"Khmr": "km", "Ethi": "am"}
+_LEAST_LETTERS = 12  # of a text whose language a detector is asked for
+_LEAST_CERTAINTY = 0.5  # of the detector
 _NOTABLE = 0.1  # of the letters of what is indexed
 _NAMED = 4  # languages that a warning names
+
+
+def language_of(text: str) -> str:
+    """The code of the language of a text; empty where it cannot be told. ::
+
+        language_of("Der Zug fährt um sieben.")  # "de"
+
+    By its script and most common words; where py3langid is installed (extra ``languages``), by
+    that. Of a text of two languages it is that of most of it. Reads the first 1,000 characters.
+    """
+    text = text[:MOST_READ]
+    letters = sum(map(str.isalpha, text))
+    if not letters:
+        return ""
+    if not text.isascii():
+        text = unicodedata.normalize("NFC", text)
+        scripts = script_counts(text)
+        if 4 * scripts["Kana"] > scripts.total():
+            return "ja"
+        for script, count in scripts.most_common(1):
+            if script in _OWN_SCRIPT and 2 * count > scripts.total():
+                return _OWN_SCRIPT[script]
+    detect = _detector()
+    if detect is not None and letters >= _LEAST_LETTERS:
+        return detect(text)
+    from pocketquery.sdk.words.language import common_language
+
+    return common_language(text)
+
+
+def languages_of(texts: Sequence[str]) -> list[str]:
+    """The codes of the languages of one file's passages; one that cannot be told has that of most
+    of the file."""
+    codes = [language_of(text) for text in texts]
+    letters: Counter[str] = Counter()
+    for code, text in zip(codes, texts, strict=True):
+        letters[code] += len(text) if code else 0
+    ((most, _),) = letters.most_common(1) or [("", 0)]
+    return [code or most for code in codes]
+
+
+@cache
+def _detector() -> Callable[[str], str] | None:
+    try:
+        from py3langid.langid import MODEL_FILE, LanguageIdentifier
+    except ImportError:
+        return None
+    identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+
+    def detect(text: str) -> str:
+        code, certainty = identifier.classify(text)
+        if certainty < _LEAST_CERTAINTY:
+            return ""
+        return "no" if code in ("nb", "nn") else str(code)
+
+    return detect
 
 
 def unread_query(name: str, languages: Sequence[str]) -> str:
@@ -30,43 +100,44 @@ def unread_query(name: str, languages: Sequence[str]) -> str:
 class ReadingTally:
     """How much of what is indexed an encoder reads, counted in letters. ::
 
-        tally = ReadingTally(encoder.name, encoder.languages, encoder.reads)
-        tally.add(text, language_of(text))
-        tally.warn()
+        tally = ReadingTally(encoder)
+        tally.add([Document("zug", "Der Zug fährt um sieben.")])
+        tally.warn("notes.index")
 
     Args:
-        name: of the encoder.
-        languages: that it was made for; none where that is not known.
-        reads: whether it reads a text.
+        encoder: has ``reads``, ``languages`` and ``name``, as :class:`~pocketquery.sdk.Encoder`
+            has; of another one nothing is counted.
     """
 
-    def __init__(
-        self, name: str, languages: Sequence[str], reads: Callable[[str], bool] | None
-    ) -> None:
-        self._name, self._languages, self._reads = name, tuple(languages), reads
+    def __init__(self, encoder: object) -> None:
+        self._name = str(getattr(encoder, "name", ""))
+        self._languages: tuple[str, ...] = getattr(encoder, "languages", ())
+        self._reads: Callable[[str], bool] | None = getattr(encoder, "reads", None)
         self._letters = 0
         self._unread: Counter[str] = Counter()
 
-    def add(self, text: str, language: str) -> None:
-        """Count a text.
-
-        Args:
-            text: what is encoded.
-            language: its code; empty where that is not known.
-        """
+    def add(self, documents: Iterable[Any]) -> None:
+        """Count documents that are encoded: their ``text``, in the language that their metadata
+        names, or that it seems to be in."""
         if self._reads is None:
             return
-        text = text[:MOST_READ]
-        letters = sum(map(str.isalpha, text))
-        self._letters += letters
-        known = [base_code(one) for one in self._languages]
-        is_other = language and known and base_code(language) not in known
-        if is_other or not self._reads(text):
-            self._unread[language] += letters
+        for document in documents:
+            text = document.text[:MOST_READ]
+            named = document.metadata.get("language")
+            language = named if isinstance(named, str) and named else language_of(text)
+            letters = sum(map(str.isalpha, text))
+            self._letters += letters
+            if not self._is_known(language) or not self._reads(text):
+                self._unread[language] += letters
+
+    def _is_known(self, language: str) -> bool:
+        if not language or not self._languages or language in self._languages:
+            return True
+        return base_code(language) in map(base_code, self._languages)
 
     @property
     def message(self) -> str:
-        """What to warn of; empty where the encoder reads nearly all."""
+        """What to warn of; empty where the encoder reads over nine tenths."""
         unread = self._unread.total()
         if not unread or unread < _NOTABLE * self._letters:
             return ""
@@ -75,17 +146,20 @@ class ReadingTally:
             for name, count in self._unread.most_common(_NAMED)
         ]
         more = ", ..." if len(self._unread) > _NAMED else ""
-        reads = ", ".join(self._languages) or "other letters"
+        reads = f"it reads {', '.join(self._languages)}" if self._languages else "unknown letters"
         return (
-            f"{unread / self._letters:.0%} of the text is in languages that the encoder "
-            f"{self._name} does not read ({', '.join(shares)}{more}; it reads {reads}). It is "
-            f"found by its words alone, or badly by meaning. {PACKAGE} reads them: pip install "
-            f"{PACKAGE}, then index again with --bundle {PACKAGE} (in Python "
-            f'sdk.load("{PACKAGE}"))'
+            f"{unread / self._letters:.0%} of the text is not in a language of the encoder "
+            f"{self._name} ({', '.join(shares)}{more}; {reads}). Its words find it, its meaning "
+            f"hardly. {PACKAGE} reads many languages: install it and index again with --bundle "
+            f'{PACKAGE}, in Python encoder=sdk.load("{PACKAGE}")'
         )
 
-    def warn(self) -> None:
-        """Warn, once, where the encoder does not read a tenth of the letters or more."""
-        if self.message:
+    def warn(self, place: object) -> None:
+        """Warn, once for each place, where the encoder does not read a tenth or more."""
+        key = self._name, str(place)
+        if self.message and key not in _warned:
+            _warned.add(key)
             warnings.warn(self.message, PocketQueryWarning, stacklevel=2)
-            self._unread.clear()
+
+
+_warned: set[tuple[str, str]] = set()
