@@ -12,7 +12,7 @@ import pytest
 
 from pocketquery.sdk.bundle.installed import DEFAULT_BUNDLE
 from pocketquery.sdk.cli import main
-from pocketquery.sdk.errors import ArtifactNotFoundError
+from pocketquery.sdk.errors import ArtifactNotFoundError, PocketQueryWarning
 from pocketquery.sdk.serving.site import PAGE
 from tests.examples.web_scripts import browser, built, seen
 
@@ -34,7 +34,8 @@ def index(tmp_path: Path) -> Path:
         path = tmp_path / "notes" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
-    assert main(["index", str(tmp_path / "notes"), "--output", str(tmp_path / "index")]) == 0
+    with pytest.warns(PocketQueryWarning, match="de 48%"):
+        assert main(["index", str(tmp_path / "notes"), "--output", str(tmp_path / "index")]) == 0
     (tmp_path / "notes" / "later.md").write_text("not indexed", "utf-8")
     (tmp_path / "secret.md").write_text("secret", "utf-8")
     return tmp_path / "index"
