@@ -73,9 +73,18 @@ def main() -> None:
         facets = [one | {"counts": index.facets(**one)} for one in asked]
         groups = [_grouped(index, draw) for _ in range(20)]
         fields = index.fields()
+        misspelt = [
+            {"pth": 1, "$or": [{"tag": 1}, {"author.nmae": 2}]}, {"a": 1, "author": 2, "zzz": 3},
+            {"$not": {"dates": 1, "lnag": 2, "a.bc": 3, "a..c": 4, "": 5, "path": 6}},
+        ]  # fmt: skip
+        unknown = [[one, index.unknown_fields(one)] for one in misspelt]
     met = sum(1 for _, rows in filters if rows)
     expected = {"records": records, "filters": filters, "facets": facets, "groups": groups}
-    expected |= {"fields": fields, "snippets": [_snippet(draw) for _ in range(300)]}
+    expected |= {
+        "fields": fields,
+        "unknown": unknown,
+        "snippets": [_snippet(draw) for _ in range(300)],
+    }
     with tempfile.TemporaryDirectory() as folder, german_index(Path(folder)) as index:
         german = {"documents": GERMAN, "vectors": VECTORS.tolist(), "searches": _searches(index)}
     expected["german"] = german

@@ -33,6 +33,8 @@ def test_facets_fields_and_groups(tmp_path: Path) -> None:
             hits = index.search("text", mode="lexical", **options)
             assert [[hit.id, hit.others] for hit in hits] == one["hits"]
         assert index.fields() == EXPECTED["fields"]
+        for query, unknown in EXPECTED["unknown"]:
+            assert index.unknown_fields(query) == unknown
 
 
 def test_snippets() -> None:

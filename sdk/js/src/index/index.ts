@@ -45,7 +45,7 @@ import { quantize, unitVector, type VectorLike } from "./vectors/vectors.js";
 export { type ChangeStore, checkWritten, MemoryChanges, type Written, writtenIn } from "./changes/change_store.js";
 export { IndexedDbChanges } from "./changes/indexed_db_changes.js";
 export type { Document, Metadata, NewDocument } from "./document.js";
-export { type FacetCount, type FacetOptions, facets } from "./facets.js";
+export { type FacetCount, type FacetOptions, facets, fields, unknownFields } from "./facets.js";
 export type { Filter } from "./filters.js";
 export type { AddOptions, Mode, QueryEncoder, SearchOptions } from "./query.js";
 export { type Snippet, type SnippetOptions, snippet } from "./snippet.js";

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { test } from "node:test";
 import { InvalidInputError } from "pocketquery";
-import { facets, type Index, MemoryChanges, openIndex, snippet } from "pocketquery/index";
+import { facets, fields, type Index, MemoryChanges, openIndex, snippet, unknownFields } from "pocketquery/index";
 import { DATA, unpacked } from "./data.js";
 
 interface Expected {
@@ -11,6 +11,8 @@ interface Expected {
   filters: [filter: Record<string, unknown>, rows: number[] | null][];
   facets: { field: string; query?: string; filter?: Record<string, unknown>; counts: [value: unknown, documents: number][] }[];
   groups: { k: number; offset: number; group_by: string; hits: [id: string, others: number][] }[];
+  fields: Record<string, number>;
+  unknown: [filter: Record<string, unknown>, meant: Record<string, string | null>][];
   german: {
     documents: Record<string, string>;
     vectors: number[][];
@@ -43,6 +45,14 @@ test("facets", async () => {
     const plain = counts.map(([value, documents]) => [typeof value === "bigint" ? Number(value) : Object.is(value, -0) ? 0 : value, documents]);
     assert.deepEqual(found.map(({ value, documents }) => [Object.is(value, -0) ? 0 : value, documents]), plain, field);
   }
+});
+
+test("fields, and those that a filter misspells", async () => {
+  assert.deepEqual([...(await fields(index))], Object.entries(EXPECTED.fields));
+  for (const [filter, meant] of EXPECTED.unknown) {
+    assert.deepEqual([...(await unknownFields(index, filter))], Object.entries(meant));
+  }
+  await assert.rejects(unknownFields(index, { path: { $like: 1 } }), InvalidInputError);
 });
 
 test("groups", async () => {
