@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.words import LANGUAGES, Analyzer
 from pocketquery.sdk.words.characters import _stream_safe, bare, normalize
+from pocketquery.sdk.words.tokens import cut, has_word
 
 ENGLISH = Analyzer("english")
 
@@ -155,6 +156,30 @@ def test_what_is_normal_stays(text: str) -> None:
     assert normalize(normalize(text)) == normalize(text)
     word = bare(normalize(text).casefold())
     assert bare(word) == word
+
+
+NAMES = st.lists(
+    st.sampled_from(
+        "get User HTTP XML Http 2 v3 I O éé _ __ - . :: -> @ # + ' 's / 水 한국".split()
+    ),
+    max_size=12,
+).map("".join)
+
+
+@settings(max_examples=500, deadline=None)
+@given(NAMES | ANY_TEXT)
+def test_what_a_chunk_is_cut_into_is_in_it(text: str) -> None:
+    """Nothing is made up, and no letter is lost."""
+    chunk = "".join(text.split())
+    made, normal = cut(chunk), normalize(chunk)
+    words = "".join(made.words)
+    letters = [one for one in normal if has_word(one)]
+    assert "'s" in normal.casefold() or [*filter(has_word, words)] == letters
+    without = normal.translate(dict.fromkeys(map(ord, "-_.'@:>")))
+    for one in made.joins:
+        assert one in without
+    for one in made.parts:
+        assert any(one in word for word in made.words)
 
 
 @settings(max_examples=300, deadline=None)
