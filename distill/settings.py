@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pocketquery.client.adaptation.acceptance import LARGEST_DRIFT
 from pocketquery.client.adaptation.pseudo_queries import LEAST_KEPT_ASIDE
+from pocketquery.client.local_config import HYBRID_SHARPNESS
 from pocketquery.sdk.settings.common import Bfloat16, Seed, Share, integers
 from pocketquery.sdk.settings.declaration import Option, Settings
 from pocketquery.sdk.validation import number, whole
@@ -102,7 +103,7 @@ class StudentAdaptationConfig(Settings):
     ] = "both"
     sharpness: Annotated[
         float, number(1e-3, 10), "of the hybrid's scores: the lower, the more its first one counts"
-    ] = 0.07
+    ] = HYBRID_SHARPNESS
     interpolation: Annotated[
         float,
         number(0.01, 1),

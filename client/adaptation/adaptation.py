@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from pocketquery.client.adaptation.acceptance import AdaptationVerdict, judge, known_item_scores
 from pocketquery.client.adaptation.pseudo_queries import LEAST_KEPT_ASIDE, split_pseudo_queries
-from pocketquery.client.local_config import LocalConfig
+from pocketquery.client.local_config import HYBRID_SHARPNESS, LocalConfig
 from pocketquery.client.store.store import Example
 from pocketquery.client.training.batches import Batches
 from pocketquery.client.training.hybrid_teacher import HybridBatches
@@ -57,7 +57,7 @@ class AdaptationConfig(Settings):
     temperature: Annotated[float, "of the cosines"] = 0.05
     sharpness: Annotated[
         float, number(1e-3, 10), "of the hybrid's scores: the lower, the more its first one counts"
-    ] = 0.07
+    ] = HYBRID_SHARPNESS
     candidates: Annotated[
         int, whole(2, 1000), "the hybrid's best documents that are ranked; as many random ones too"
     ] = 50

@@ -66,7 +66,7 @@ const DEFAULTS: LocalSettings = {
   openedLossWeight: 0,
   hybridLossWeight: 0,
   hybridCandidates: 50,
-  hybridSharpness: 0.1,
+  hybridSharpness: 0.07,
   hybridMistyped: 0.5,
   proximal: 0,
   clientInit: "global",
