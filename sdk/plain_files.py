@@ -8,10 +8,12 @@ read what is made: nobody but its owner, where that holds of what it is made of.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
 from collections.abc import Sequence
+from io import BufferedReader
 from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
@@ -29,6 +31,7 @@ __all__ = [
     "local_places",
     "mode_for",
     "open_own_file",
+    "open_plain",
     "plain_size",
 ]
 
@@ -53,6 +56,22 @@ def plain_size(path: Path, mend: str = "build the index again or copy it anew") 
             f"{path} is {stat.filemode(status.st_mode)}, expected a plain file; {mend}"
         )
     return status.st_size
+
+
+def open_plain(path: Path | str) -> BufferedReader:
+    """Open for reading a file that was listed as a plain one, whatever is there by now.
+
+    A pipe is not waited for, a device not read, and a link not followed.
+
+    Raises:
+        OSError: it is none any more, or cannot be opened.
+    """
+    flags = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)  # Windows has neither
+    file = open(path, "rb", opener=lambda name, usual: os.open(name, usual | flags))  # noqa: SIM115
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "no plain file any more", str(path))
+    return file
 
 
 def has_one_name(path: Path) -> bool:

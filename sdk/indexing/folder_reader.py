@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import time
 from collections import Counter
@@ -10,13 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
-from pocketquery.sdk.files import real_path, sha256_file
+from pocketquery.sdk.files import real_path
 from pocketquery.sdk.index.documents import Document
 from pocketquery.sdk.index.updates import FileState, IndexSource
 from pocketquery.sdk.indexing.building import FileChanges
 from pocketquery.sdk.indexing.document_encoder import DocumentEncoder
 from pocketquery.sdk.languages.reading import languages_of
-from pocketquery.sdk.plain_files import any_closed
+from pocketquery.sdk.plain_files import any_closed, open_plain
 from pocketquery.sdk.text_folders.listing import Skipped, TextFile, list_files
 from pocketquery.sdk.text_folders.outline import UnreadError
 from pocketquery.sdk.text_folders.text_folder import read_file
@@ -58,7 +59,7 @@ class FolderReader:
         if (state.size, state.mtime_ns) == (file.size, file.mtime_ns):
             return False
         try:
-            sha256 = sha256_file(file.path)
+            sha256 = _sha256(file)
         except OSError:  # reading says why
             return True
         if sha256 != state.sha256:
@@ -70,7 +71,7 @@ class FolderReader:
         """The passages of the file; none where it cannot be read."""
         documents = list[Document]()
         try:
-            sha256 = sha256_file(file.path)
+            sha256 = _sha256(file)
             documents = read_file(file, tokens=encoder.count_tokens, most=encoder.max_length - 1)
         except OSError as error:
             self._skip(Skipped(file.name, _TRANSIENT[0], error.strerror or str(error)))
@@ -138,6 +139,11 @@ def count_changes(
         elif before:
             changed += state.sha256 != known[name].sha256
     return FileChanges(added, changed, moved, gone_hashes.total() + emptied)
+
+
+def _sha256(file: TextFile) -> str:
+    with open_plain(file.path) as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def _own_place(folder: Path, path: Path | str) -> tuple[str, ...]:

@@ -71,7 +71,9 @@ examples:
         help="the index (default: $POCKETQUERY_INDEX, else what pocketquery index FOLDER built)",
     )
     add_index_public_key(parser)
-    parser.add_argument("-n", "-k", dest="k", type=int, default=10, help="hits (default: 10)")
+    parser.add_argument(
+        "-n", "-k", dest="k", type=Parsed(whole(1), int), default=10, help="hits (default: 10)"
+    )
     parser.add_argument(
         "--offset",
         type=Parsed(whole(0), int),

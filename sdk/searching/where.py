@@ -20,6 +20,7 @@ _OPERATORS = {
     "^=": "$prefix",
     "~": "$contains",
 }
+_CONSTANTS = ("true", "false", "null")
 _CONDITION = re.compile(r"\s*([^=!<>^~]+?)\s*(!=|>=|<=|\^=|==?|[<>~])\s*(.*)", re.DOTALL)
 
 
@@ -28,7 +29,7 @@ def parse_condition(text: str) -> dict[str, Any]:
 
         tags=garden   path^=garden/   title~pump   date>=2024-05   year<2020   done!=true
 
-    A value that is a number, true, false or null is that, and a text too.
+    A value that is a number, true, false or null (True and FALSE, too) is that, and a text too.
 
     Raises:
         InvalidInputError: it is none.
@@ -52,7 +53,7 @@ def parse_condition(text: str) -> dict[str, Any]:
 
 def _as_json(value: str) -> list[Any]:
     try:
-        read = json.loads(value)
+        read = json.loads(value.lower() if value.lower() in _CONSTANTS else value)
     except ValueError:
         return []
     return [] if isinstance(read, (str, list, dict)) or read != read else [read]

@@ -23,6 +23,7 @@ from pocketquery.sdk.errors import ArtifactNotFoundError
 from pocketquery.sdk.files import real_path
 from pocketquery.sdk.index.index import open_index
 from pocketquery.sdk.index.info import read_info
+from pocketquery.sdk.plain_files import open_plain
 from pocketquery.sdk.text_folders.decoding import decode
 from pocketquery.sdk.text_folders.outline import UnreadError
 
@@ -229,7 +230,8 @@ class Site:
         path = real_path(root / name)  # a link may lead out
         if not path.is_relative_to(root) or not path.is_file():
             return None
-        data = path.read_bytes()
+        with open_plain(path) as file:
+            data = file.read()
         try:
             return decode(data).encode(), "text/plain; charset=utf-8"
         except UnreadError:

@@ -38,8 +38,7 @@ class _Text(HTMLParser):
         super().__init__(convert_charrefs=True)
         self.outline = outline
         self._has_lines = has_lines
-        self._words: list[str] = []
-        self._line = 0
+        self._words: list[tuple[str, int]] = []  # and the line that each begins on
         self.title = list[str]()
         self._skipped = list[str]()  # elements that are open, the first of which is not read
         self._anchor = ""
@@ -61,7 +60,7 @@ class _Text(HTMLParser):
             if name.removeprefix("og:") == "description":
                 self.outline.fields = {"description": values.get("content", "")}
         elif tag == "img":
-            self._words.append(f" {values.get('alt', '')} ")
+            self._words.append((f" {values.get('alt', '')} ", self._number()))
         elif tag in _BLOCKS:
             self.end()
             self._in_pre = self._in_pre or tag == "pre"
@@ -82,7 +81,7 @@ class _Text(HTMLParser):
             self.end()
             self._in_main = False
         elif tag in _HEADINGS:
-            heading = " ".join("".join(self._words).split())
+            heading = " ".join("".join(text for text, _ in self._words).split())
             self.outline.head(int(tag[1]), heading, self._number(), self._anchor)
             self._words.clear()
             self._anchor = ""
@@ -94,9 +93,7 @@ class _Text(HTMLParser):
         if self._in_title:
             self.title.append(data)
         elif not self._skipped:
-            if not self._words:
-                self._line = self._number()
-            self._words.append(data)
+            self._words.append((data, self._number()))
 
     def parse_html_declaration(self, i: int) -> int:
         """As a browser does: an unknown ``<![`` is a comment, where HTMLParser fails."""
@@ -109,20 +106,23 @@ class _Text(HTMLParser):
 
     def end(self) -> None:
         """Whatever was collected is a paragraph."""
-        text = "".join(self._words)
-        if text.strip():
+        lines = [line for line in self._lines() if line.text.strip()]
+        if lines:
             self._anchor = ""
         if self._in_pre:
-            lines = text.split("\n")
-            numbered = [
-                Line(line, self._line and self._line + n)
-                for n, line in enumerate(lines)
-                if line.strip()
-            ]
-            self.outline.add(numbered, "\n")
+            self.outline.add(lines, "\n")
         else:
-            self.outline.add([Line(" ".join(text.split()), self._line)])
+            self.outline.add([Line(" ".join(text.split()), number) for text, number in lines])
         self._words.clear()
+
+    def _lines(self) -> list[Line]:
+        lines = list[tuple[list[str], int]]()
+        for words, number in self._words:
+            for n, text in enumerate(words.split("\n")):
+                if n or not lines:
+                    lines.append(([], number and number + n))
+                lines[-1][0].append(text)
+        return [Line("".join(texts), number) for texts, number in lines]
 
 
 def _is_skipped(tag: str, values: dict[str, str], in_main: bool) -> bool:

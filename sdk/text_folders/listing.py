@@ -20,6 +20,7 @@ from pathspec import GitIgnoreSpec
 
 from pocketquery.sdk.errors import ArtifactNotFoundError, InvalidInputError
 from pocketquery.sdk.files import checked_path
+from pocketquery.sdk.plain_files import open_plain
 
 __all__ = ["SUFFIXES", "Listing", "Skipped", "TextFile", "list_files", "skipped_line"]
 
@@ -30,6 +31,7 @@ SUFFIXES = tuple(
 """Of the files that are read; without one it must look like text."""
 
 _MOST_BYTES = 64 << 20  # of one file
+_MOST_PATTERNS = 1 << 20  # bytes of a .gitignore
 _IMAGES = frozenset(".png .jpg .jpeg .gif .svg .webp .ico .bmp .tif .tiff .avif .heic".split())
 _FOLDERS = frozenset(
     "node_modules __pycache__ __MACOSX venv site-packages bower_components".split()
@@ -136,7 +138,7 @@ def list_files(
         walk.enter(str(root), _outer_ignores(root))
         walk.resolve_links()
     else:
-        walk.add(str(root), root.name)
+        walk.add(os.path.realpath(root), root.name)
     walk.files.sort(key=lambda file: file.name.split("/"))
     walk.skipped.sort()
     return Listing(root, walk.files, walk.skipped)
@@ -243,7 +245,7 @@ class _Walk:
                 self._skip(name, "links to folders", "a link to a folder; name the folder itself")
             elif target not in known:
                 known.add(target)
-                self.add(place, name)
+                self.add(target, name)
 
     def _skip(self, name: str, kind: str, why: str) -> None:
         self.skipped.append(Skipped(name, kind, why))
@@ -290,7 +292,8 @@ def _outer_ignores(root: Path) -> list[_Ignore]:
 
 def _read_ignores(place: str, prefix: str, depth: int) -> Iterator[_Ignore]:
     try:
-        lines = Path(place, ".gitignore").read_text("utf-8", errors="replace").splitlines()
+        with open_plain(Path(place, ".gitignore")) as file:
+            lines = file.read(_MOST_PATTERNS).decode(errors="replace").splitlines()
     except OSError:
         return
     patterns = list[Any]()

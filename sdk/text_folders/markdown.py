@@ -28,10 +28,10 @@ _IMAGE = r"!\[[^\]]*\]\([^)]*\)"
 _SILENT_LINE = re.compile(
     r"\s*+(?:"
     r"\[[^\]^]+\]:\s*\S+(?:\s+[\"'(].*)?"  # where a reference leads
-    r"|:{3,}\s*\w*\s*(?:\{.*\})?"  # the end of a container
+    r"|:{3,}\s*+\w*+\s*+(?:\{.*\})?"  # the end of a container
     r"|\[\[?_?TOC_?\]?\]"
-    rf"|(?:{_IMAGE}\s*|\[{_IMAGE}\]\([^)]*\)\s*){{2,}}|\[{_IMAGE}\]\([^)]*\)"  # badges
-    r"|(?:\{\{[^{}]*\}\}\s*|\{%[^{}]*%\}\s*)+"  # templates
+    rf"|(?:{_IMAGE}\s*+|\[{_IMAGE}\]\([^)]*\)\s*+){{2,}}|\[{_IMAGE}\]\([^)]*\)"  # badges
+    r"|(?:\{\{[^{}]*\}\}\s*+|\{%[^{}]*%\}\s*+)+"  # templates
     r"|\|?\s*+:?-+:?\s*+(?:\|\s*+:?-+:?\s*+)+\|?"  # the rule of a table
     r"|\{:.*\}"  # classes of the paragraph above
     r")\s*$"
@@ -42,8 +42,8 @@ _LIST_ITEM = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])\s+")
 _ITEM = re.compile(rf"{_LIST_ITEM.pattern}|\s*\|")  # or a row of a table
 _QUOTE = re.compile(r"^\s{0,3}(?:>\s?)+(?:\[!\w[\w-]*\][-+]?)?")
 _CONTAINER = re.compile(r"^\s*:{3,}\s*\w[\w-]*\s*")
-_CODE_SPAN = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)")
-_FORMULA = re.compile(r"\$\$.+?\$\$|\$(?=\S)[^$\n]{1,300}(?<=\S)\$(?!\d)", re.DOTALL)
+_CODE_SPAN = re.compile(r"(?<!`)(`+)(?!`)(.{1,1000}?)(?<!`)\1(?!`)")
+_FORMULA = re.compile(r"\$\$.{1,1000}?\$\$|\$(?=\S)[^$\n]{1,300}(?<=\S)\$(?!\d)", re.DOTALL)
 _ANCHOR = re.compile(r"(?<!\s)\s*+\{#([^\s{}]+)[^{}]*\}")
 
 _TAG = re.compile(
@@ -84,33 +84,47 @@ def _macro(match: re.Match[str]) -> str:
 
 _INLINE: tuple[
     tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...
-] = (  # from the outermost to the innermost
-    (re.compile(r"<!--.*?-->|%%.*?%%", re.DOTALL), ""),
-    (re.compile(r"\{%.*?%\}|\{\{[<%].*?[>%]\}\}|\{\{[^{}'\"]*[.|(][^{}'\"]*\}\}"), ""),
+] = (  # from the outermost to the innermost; none looks further than 1,000 characters
+    (re.compile(r"<!--.{0,1000}?-->|%%.{0,1000}?%%", re.DOTALL), ""),
     (
-        re.compile(r"\{\{\w+\(\s*(?>(['\"])(.*?)\1)(?:\s*+,\s*+(?>(['\"])(.+?)\3))?+[^{}]*+\}\}"),
+        re.compile(r"\{%.{0,1000}?%\}|\{\{[<%].{0,1000}?[>%]\}\}|\{\{[^{}'\"]*[.|(][^{}'\"]*\}\}"),
+        "",
+    ),
+    (
+        re.compile(
+            r"\{\{\w+\(\s*(?>(['\"])(.{0,1000}?)\1)(?:\s*+,\s*+(?>(['\"])(.{1,1000}?)\3))?+[^{}]*+\}\}"
+        ),
         _macro,
     ),
     (re.compile(r"(?<=\S)\{\{\w+\}\}"), ""),
-    (re.compile(r"\s?!\[\[([^\]|]*)(?:\|[^\]]*)?\]\]"), _embedded),
-    (re.compile(r"\[\[([^\]|]*)(?:\\?\|([^\]]*))?\]\]"), _wiki),
-    (re.compile(r"!\[([^\]]*)\](?:\([^()]*(?:\([^()]*\)[^()]*)*\)|\[[^\]]*\])"), r"\1"),
+    (re.compile(r"\s?!\[\[([^\[\]|]*+)(?:\|[^\[\]]*+)?\]\]"), _embedded),
+    (re.compile(r"\[\[([^\[\]|]*)(?:\\?\|([^\[\]]*+))?\]\]"), _wiki),
+    (re.compile(r"!\[([^\[\]]*+)\](?:\([^()]*(?:\([^()]*\)[^()]*)*\)|\[[^\]]*\])"), r"\1"),
     (
         re.compile(
             r"(?<!\\)\[([^\[\]]+)\](?:\([^()\s]*(?:\([^()]*\)[^()\s]*)*(?:\s+[^()]*)?\)|\[[^\]]*\])"
         ),
         r"\1",
     ),
-    (re.compile(r"\[\^[^\]\s]+\]:?"), ""),
+    (re.compile(r"\[\^[^\[\]\s]++\]:?"), ""),
     (re.compile(r"<((?:https?|ftp|mailto):[^<>\s]+|[\w.+-]+@[\w.-]+)>"), r"\1"),
     (_IMAGE_TAG, _alternative),
     (_TAG, ""),
     (re.compile(r"\{[:#][^{}]*\}"), ""),
-    (re.compile(r"(?<![\w*\\])(\*{1,3})(?=[^\s*])(.+?)(?<=[^\s*\\])\1(?![\w*])", re.DOTALL), r"\2"),
-    (re.compile(r"(?<![\w*\\])\*\*(?=[^\s*])(.+?)(?<=[^\s*\\])\*\*", re.DOTALL), r"\1"),
+    (
+        re.compile(
+            r"(?<![\w*\\])(\*{1,3})(?=[^\s*])(.{1,1000}?)(?<=[^\s*\\])\1(?![\w*])", re.DOTALL
+        ),
+        r"\2",
+    ),
+    (re.compile(r"(?<![\w*\\])\*\*(?=[^\s*])(.{1,1000}?)(?<=[^\s*\\])\*\*", re.DOTALL), r"\1"),
     (re.compile(r"(?<![\w\\])_(?=[^\s_])([^_]+?)(?<=[^\s_\\])_(?!\w)"), r"\1"),
     (re.compile(r"(?<![\w\\])__(?=[^\s_])([^_]*\s[^_]*)(?<=[^\s_\\])__(?!\w)"), r"\1"),
-    (re.compile(r"(~~|==)(?=\S)(.+?)(?<=\S)\1", re.DOTALL), r"\2"),
+    (re.compile(r"(~~|==)(?=\S)(.{1,1000}?)(?<=\S)\1", re.DOTALL), r"\2"),
+    (
+        re.compile(r"(?:^|\s++)\^(?=\S*[a-zA-Z])[a-zA-Z0-9-]{2,}+[ \t]*+$"),
+        "",
+    ),  # the paragraph's name in Obsidian
 )
 _LONGEST_MARKUP = 8_000  # characters of a paragraph
 _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import re
-from itertools import islice
-from typing import Any, NamedTuple
+import subprocess
+import sys
+from importlib.util import find_spec
+from typing import NamedTuple
 
 from pocketquery.sdk.errors import MissingExtraError
+from pocketquery.sdk.text_folders import pdf_process
 from pocketquery.sdk.text_folders.outline import Line, Outline, UnreadError
+from pocketquery.sdk.text_folders.pdf_process import Pages
 
 __all__ = ["read_pdf"]
 
-_MOST_PAGES = 20_000
-_MOST_HEADINGS = 20_000
+_MOST_S = 600  # for the process that reads it, on a machine that has much to do
+_MOST_HEADINGS = 100  # of a page
 _LONGEST_NUMBER = 12  # characters of "Chapter 12. "
 _BULLETS = ("•", "▪", "‣", "◦", "–  ")
-_MOST_CHARACTERS = 64 << 20
 _NO_TITLE = re.compile(r"\.\w{2,4}$|^microsoft (?:word|powerpoint)|^untitled|^\W*$", re.IGNORECASE)
 _BROKEN_WORD = re.compile("[\x02\ufffe\u00ad]\\n?|(?<=[a-zß-ÿ])-\\n(?=[a-zß-ÿ])")
 
@@ -29,55 +33,45 @@ def read_pdf(data: bytes) -> Outline:
     """The paragraphs of a PDF's pages.
 
     Raises:
-        UnreadError: it is encrypted or damaged, has no text, or pypdfium2 (extra ``files``) is not
-            installed.
+        UnreadError: it is encrypted or damaged, takes too much, has no text, or pypdfium2 (extra
+            ``files``) is not installed.
     """
-    try:
-        import pypdfium2
-    except ImportError as error:
-        raise UnreadError(".pdf", str(MissingExtraError.of("pypdfium2", "files"))) from error
-    try:
-        document = pypdfium2.PdfDocument(data)
-    except pypdfium2.PdfiumError as error:
-        if "password" in str(error).lower():
-            raise UnreadError("encrypted", "encrypted; save a copy without a password") from error
-        raise UnreadError("damaged", f"no PDF that can be read: {error}") from error
-    outline, characters = Outline(), 0
-    try:
-        title = " ".join(document.get_metadata_value("Title").split())
-        outline.title = "" if _NO_TITLE.search(title) else title
-        contents = _contents(document)
-        for number in range(min(len(document), _MOST_PAGES)):
-            page = document[number]
-            text_page = page.get_textpage()
-            text = text_page.get_text_bounded()
-            text_page.close()
-            page.close()
-            outline.page = number + 1
-            _add_page(outline, text, contents.get(number, []))
-            characters += len(text)
-            if characters > _MOST_CHARACTERS:
-                break
-    except (pypdfium2.PdfiumError, ValueError, OSError) as error:
-        raise UnreadError("damaged", f"page {(outline.page or 0) + 1}: {error}") from error
-    finally:
-        document.close()
+    if find_spec("pypdfium2") is None:
+        missing = ModuleNotFoundError("pypdfium2")
+        raise UnreadError(".pdf", str(MissingExtraError.of("pypdfium2", "files"))) from missing
+    found = _pages(data)
+    outline = Outline()
+    title = " ".join(found["title"].split())
+    outline.title = "" if _NO_TITLE.search(title) else title
+    contents = dict[int, list[_Heading]]()
+    for page, level, words in found["headings"]:
+        one = contents.setdefault(page, [])
+        if len(one) < _MOST_HEADINGS and (heading := " ".join(words.split())):
+            one.append(_Heading(level + 1, heading))  # the file's title is above them
+    for number, text in enumerate(found["pages"]):
+        outline.page = number + 1
+        _add_page(outline, text, contents.get(number, []))
     if not outline.paragraphs:
         raise UnreadError("without text", "a PDF without text, of pictures alone; OCR it first")
     return outline
 
 
-def _contents(document: Any) -> dict[int, list[_Heading]]:
-    """The headings of the table of contents, by the number of their page from 0."""
-    headings = dict[int, list[_Heading]]()
-    for bookmark in islice(document.get_toc(), _MOST_HEADINGS):
-        target = bookmark.get_dest()
-        page = target.get_index() if target else None
-        title = " ".join(bookmark.get_title().split())
-        if page is not None and title:
-            # Below level 1, for the file's title is above them.
-            headings.setdefault(page, []).append(_Heading(bookmark.level + 2, title))
-    return headings
+def _pages(data: bytes) -> Pages:
+    # -P: no module is taken from the working folder.
+    command = [sys.executable, "-P", "-m", pdf_process.__name__]
+    try:
+        ended = subprocess.run(command, input=data, capture_output=True, timeout=_MOST_S)
+        answer = json.loads(ended.stdout)
+    except (subprocess.TimeoutExpired, ValueError) as error:
+        raise UnreadError(
+            "damaged",
+            f"its reader failed: it crashed, or took more than {pdf_process.CPU_S} s or "
+            f"{pdf_process.MEMORY >> 30} GB of memory; save the PDF anew, or leave it out",
+        ) from error
+    if "error" in answer:
+        raise UnreadError(*answer["error"])
+    pages: Pages = answer
+    return pages
 
 
 def _add_page(outline: Outline, text: str, headings: list[_Heading]) -> None:
@@ -87,7 +81,9 @@ def _add_page(outline: Outline, text: str, headings: list[_Heading]) -> None:
     text = _BROKEN_WORD.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
     lines = [" ".join(line.split()) for line in text.split("\n")]
     usual = max(map(len, lines), default=0)
-    waiting = [one for one in headings if any(_is_title(line, one.title) for line in lines)]
+    cuts = range(_LONGEST_NUMBER + 1) if headings else ()
+    titles = {line[cut:] for line in lines for cut in cuts}
+    waiting = [one for one in headings if one.title in titles]
     for one in headings:
         if one not in waiting:
             outline.head(*one)

@@ -35,13 +35,13 @@ _INLINE: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"(?<!`):[\w:+.-]+:`([^`]*)`"), r"\1"),
     (re.compile(r"(?<![`\w])`([^`<]+?)\s*(?:<[^`<>]*>)?`__?(?!\w)"), r"\1"),
     (re.compile(r"(?<![`\w])`([^`]+)`(?![`\w_])"), r"\1"),
-    (re.compile(r"(?<![\w*\\])(\*{1,2})(?=[^\s*])(.+?)(?<=[^\s*\\])\1(?![\w*])"), r"\2"),
+    (re.compile(r"(?<![\w*\\])(\*{1,2})(?=[^\s*])(.{1,1000}?)(?<=[^\s*\\])\1(?![\w*])"), r"\2"),
     (re.compile(r"\[(#?\w*)\]_(?!\w)"), r"[\1]"),
     (re.compile(r"\|([^|\s][^|]*?)\|_{0,2}(?!\w)"), r"\1"),
     (re.compile(r"(?<=\w)__?(?=[\s.,;:!?)]|$)(?<![A-Z_]_)"), ""),
     (re.compile(r"\\([\\*`_|])"), r"\1"),
 )
-_LITERAL = re.compile(r"``(.+?)``")
+_LITERAL = re.compile(r"``(.{1,1000}?)``")
 _LONGEST_MARKUP = 8_000  # characters of a paragraph
 
 

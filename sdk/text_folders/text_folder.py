@@ -17,7 +17,7 @@ from pathlib import Path
 
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.index.documents import Document
-from pocketquery.sdk.plain_files import is_private
+from pocketquery.sdk.plain_files import is_private, open_plain
 from pocketquery.sdk.text_folders.decoding import decode
 from pocketquery.sdk.text_folders.listing import Skipped, TextFile, list_files
 from pocketquery.sdk.text_folders.outline import Outline, Paragraph, UnreadError, storable
@@ -105,7 +105,7 @@ def read_file(
             f"file is {file!r}, expected one of sdk.list_files(folder).files; of a path there is "
             "sdk.read_folder(path)"
         )
-    suffix = file.path.suffix.lower()
+    suffix = Path(file.name).suffix.lower()
     try:
         outline = _read_outline(_bytes(file.path), suffix)
         private = is_private(file.path)
@@ -190,7 +190,7 @@ def _searchable_words(outline: Outline, name: str) -> list[Paragraph]:
 def _bytes(path: Path) -> bytes:
     """A file's content, none of which is of another moment than the rest."""
     for _ in range(_TRIES):
-        with path.open("rb") as file:
+        with open_plain(path) as file:
             before = os.fstat(file.fileno())
             data = file.read()
             after = os.fstat(file.fileno())

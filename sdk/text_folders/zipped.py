@@ -96,7 +96,8 @@ def read_docx(data: bytes) -> Outline:
             elif event == "end" and element.tag == f"{_WORD}p" and not hidden:
                 style = element.find(f"{_WORD}pPr/{_WORD}pStyle")
                 own = element.find(f"{_WORD}pPr/{_WORD}outlineLvl")
-                level = levels.get(_value(style), 0) or _outline_level(own)
+                name = _value(style)
+                level = levels.get(name, _named_level(name)) or _outline_level(own)
                 words = (
                     one.text or "" if one.tag == f"{_WORD}t" else " "
                     for one in element.iter()
@@ -116,12 +117,16 @@ def _heading_levels(archive: _Archive) -> dict[str, int]:
     levels = dict[str, int]()
     for event, element in archive.events("word/styles.xml"):
         if event == "end" and element.tag == f"{_WORD}style":
-            name = _value(element.find(f"{_WORD}name")).lower()
-            numbered = re.fullmatch(r"heading ([1-9])", name)
-            level = _TITLE if name == "title" else int(numbered[1]) if numbered else 0
+            level = _named_level(_value(element.find(f"{_WORD}name")))
             level = level or _outline_level(element.find(f"{_WORD}pPr/{_WORD}outlineLvl"))
             levels[element.get(f"{_WORD}styleId", "")] = level
     return levels
+
+
+def _named_level(name: str) -> int:
+    """Of one of Word's own styles by its name; by its id where a file does not describe it."""
+    numbered = re.fullmatch(r"heading ?([1-9])", name.lower())
+    return _TITLE if name.lower() == "title" else int(numbered[1]) if numbered else 0
 
 
 def _value(element: ElementTree.Element | None) -> str:

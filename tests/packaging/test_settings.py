@@ -111,9 +111,8 @@ def test_every_number_on_a_command_line_is_checked(capsys: pytest.CaptureFixture
                 with pytest.raises(SystemExit):
                     parser.parse_args([f"{action.option_strings[0]}={value}"])
                 problem = capsys.readouterr().err.splitlines()[-1]
-                assert f'{action.option_strings[0]}: found "{value}", expected {rule.expected}' in (
-                    problem
-                ), parser.prog
+                names = "/".join(action.option_strings)
+                assert f'{names}: found "{value}", expected {rule.expected}' in problem, parser.prog
                 checked += 1
     assert checked > 50
 

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,6 @@ from pocketquery.sdk.errors import (
     CorpusError,
     InvalidInputError,
 )
-from pocketquery.sdk.files import sha256_file
 from pocketquery.sdk.folders import held_for_building
 from pocketquery.sdk.index.documents import Document
 from pocketquery.sdk.index.index import open_index, verify_index
@@ -30,6 +30,7 @@ from pocketquery.sdk.indexing import folder_index
 from pocketquery.sdk.indexing.building import FileChanges, IndexReport
 from pocketquery.sdk.indexing.document_encoder import DocumentEncoder
 from pocketquery.sdk.indexing.folder_index import build_folder, source_of, update_folder
+from pocketquery.sdk.plain_files import open_plain
 from pocketquery.sdk.text_folders.listing import Skipped
 from pocketquery.sdk.text_folders.text_folder import read_file
 from tests.sdk.small_index import DIMENSION, SPACE, WordEncoder, make_index
@@ -185,13 +186,13 @@ def test_what_cannot_be_read_just_now_stays(notes: Notes, monkeypatch: pytest.Mo
     before = contents(notes.index)
     notes.write("tea.txt", "other text")
 
-    def refusing(path: Path) -> str:
+    def refusing(path: Path) -> BufferedReader:
         if path.name == "tea.txt":
             raise PermissionError(13, "Permission denied")
-        return sha256_file(path)
+        return open_plain(path)
 
     with monkeypatch.context() as patch:
-        patch.setattr(f"{READER}.sha256_file", refusing)
+        patch.setattr(f"{READER}.open_plain", refusing)
         assert notes.update()[0].changes == FileChanges()
     assert notes.skipped[1:] == [Skipped("tea.txt", "unreadable", "Permission denied")]
     assert contents(notes.index) == before

@@ -158,6 +158,8 @@ def test_conditions_that_people_type(notes: Path, shell: Shell) -> None:
         says='no document has the field "pth" (did you mean "path"?)',
     )
     shell(*search, "--min-score", "nan", code=2, says="--min-score: found")
+    for wrong in (-1, 0, "x", 1.5):
+        shell(*search, "-n", wrong, code=2, says="argument -n/-k: found")
 
 
 @pytest.mark.parametrize(
@@ -167,6 +169,8 @@ def test_conditions_that_people_type(notes: Path, shell: Shell) -> None:
         ("tags==garden", {"tags": {"$in": ["garden"]}}),
         ("year = 2024", {"year": {"$in": ["2024", 2024]}}),
         ("done!=true", {"done": {"$nin": ["true", True]}}),
+        ("draft=False", {"draft": {"$in": ["False", False]}}),
+        ("draft!=TRUE", {"draft": {"$nin": ["TRUE", True]}}),
         ("a.b=null", {"a.b": {"$in": ["null", None]}}),
         ("path^=notes/", {"path": {"$prefix": "notes/"}}),
         ("title~a=b", {"title": {"$contains": "a=b"}}),

@@ -151,6 +151,17 @@ def test_hostile_archives_are_skipped(tmp_path: Path, data: bytes, kind: str) ->
     assert skipped(tmp_path)[1] == f"skipped 1 file: 1 {kind}"
 
 
+def test_docx_that_does_not_describe_its_styles(tmp_path: Path) -> None:
+    body = paragraph("Pump", "Title") + paragraph("Start", "Heading1") + paragraph("Press.")
+    body += paragraph("Deeper", "heading 2") + paragraph("Wait.", "ListParagraph")
+    data = archive(word__document_xml=f"<w:document {W}><w:body>{body}</w:body></w:document>")
+    write(tmp_path, "a.docx", data)
+    assert passages(tmp_path) == [
+        ("a.docx#start", "Pump: Start", "a\nPress."),
+        ("a.docx#start/deeper", "Pump: Start: Deeper", "Wait."),
+    ]
+
+
 def pdf(*pages: str, extra: str = "") -> bytes:
     pytest.importorskip("pypdfium2")
     kids = " ".join(f"{3 * n + 4} 0 R" for n in range(len(pages)))
@@ -201,6 +212,35 @@ def test_a_pdf_has_the_headings_of_its_table_of_contents(tmp_path: Path) -> None
         ("pump.pdf#hoses:2", "pump: Hoses", "More of hoses."),
     ]
     assert [one.metadata["page"] for one in sdk.read_folder(tmp_path)] == [1, 1, 1, 2]
+
+
+def test_a_pdf_with_bookmarks_without_number(tmp_path: Path) -> None:
+    count = 3_000
+    contents = pdf("Before.\nOf valves.").replace(b"/Pages 2", b"/Outlines 90000 0 R/Pages 2")
+    marks = [f"90000 0 obj<</First 90001 0 R/Last {90000 + count} 0 R/Count {count}>>endobj"]
+    for n in range(1, count + 1):
+        after = f"/Next {90001 + n} 0 R" * (n < count)
+        place = f"/Parent 90000 0 R{after}/Dest[4 0 R/Fit]"
+        marks.append(f"{90000 + n} 0 obj<</Title(Valve {n}){place}>>endobj")
+    contents = contents.replace(b"trailer", "\n".join([*marks, "trailer"]).encode())
+    write(tmp_path, "pump.pdf", contents)
+    found = passages(tmp_path)
+    assert len(found) < 200
+    assert "Of valves." in "\n".join(text for *_, text in found)
+
+
+def test_a_pdf_that_ends_its_reader_does_not_end_the_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, "a.pdf", pdf("The pump."))
+    write(tmp_path, "b.txt", "another")
+    crash = write(tmp_path, ".crash", "#!/bin/sh\nkill -SEGV $$\n")
+    crash.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(crash))
+    reasons, line = skipped(tmp_path)
+    assert line == "skipped 1 file: 1 damaged"
+    assert "its reader failed: it crashed, or took more than" in reasons["a.pdf"]
+    assert [text for *_, text in passages(tmp_path)] == ["another"]
 
 
 def test_pdf_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -301,7 +341,7 @@ def test_damaged_files_are_read_or_skipped(tmp_path: Path, suffix: str) -> None:
     whole = others.get(suffix, archive(**parts))
     data = whole.encode() if isinstance(whole, str) else whole
     random = Random(0)
-    for _ in range(400):
+    for _ in range(40 if suffix == ".pdf" else 400):  # a process each
         damaged = bytearray(data[: random.randrange(len(data))] if random.random() < 0.2 else data)
         for _ in range(random.randrange(1, 6)):
             if damaged:

@@ -1,9 +1,12 @@
-"""Files from elsewhere: none keeps the others out, none takes long, none takes all memory."""
+"""Files from elsewhere: none keeps the others out, none takes long, none takes all memory.
+
+What takes long is quadratic, and its texts are so long that it would take hours; what is linear
+takes a second. So a test that fails is one that the limit of all tests ends, and none has a clock.
+"""
 
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 
 import pytest
@@ -15,8 +18,8 @@ from pocketquery.sdk.text_folders.text_folder import read_folder
 from tests.sdk.text_folders.reading import skipped, write
 from tests.sdk.text_folders.test_formats import archive
 
-LONG = 60_000
-LONGEST_S = 6.0  # the quadratic ones took minutes
+LONG = 600_000  # for patterns
+MANY = 60_000  # for loops, which take longer
 BLANKS = " " * LONG
 HEADING = (
     '<t:h xmlns:t="urn:oasis:names:tc:opendocument:xmlns:text:1.0" t:outline-level="{}">a</t:h>'
@@ -29,6 +32,11 @@ HEADING = (
         ("a.md", f"{BLANKS}x"),
         ("a.md", f"# a{BLANKS}b"),
         ("a.md", f"|-|-{BLANKS}x"),
+        ("a.md", "{{a}}" + BLANKS + "x"),
+        ("a.md", "{%a%}" + BLANKS + "x"),
+        ("a.md", "![a](b)![a](b)" + BLANKS + "x"),
+        ("a.md", f":::{BLANKS}{{x"),
+        ("a.md", f":::{BLANKS}x y"),
         ("a.md", f"---\na{BLANKS}b\n---\nx"),
         ("a.md", "---\ntitle: " + "*a " * 20_000 + "\n---\nx"),
         ("a.md", "# " + "*a " * (LONG // 3)),
@@ -36,20 +44,19 @@ HEADING = (
         ("a.md", '{{a("' + '","' * 2_600),
         ("a.txt", "# a" + "#" * LONG + "b"),
         ("a.txt", f"# a{BLANKS}b"),
-        ("a.html", "<!--" * LONG),
-        ("a.html", "<a " * LONG),
-        ("a.html", "<nav>" + "<a>" * LONG + "</b>" * LONG),
-        ("a.html", "<title>" + "a<!---->" * 4 * LONG),
-        ("a.csv", "a," * LONG + "\n" + "a\n" * LONG),
-        ("a.eml", "Content-Type: " + ";" * LONG + "\n\nx"),
-        ("a.eml", "To: " + '"' * LONG + "\n\nx"),
+        ("a.html", "<!--" * MANY),
+        ("a.html", "<a " * MANY),
+        ("a.html", "<nav>" + "<a>" * MANY + "</b>" * MANY),
+        ("a.html", "<title>" + "a<!---->" * 4 * MANY),
+        ("a.csv", "a," * MANY + "\n" + "a\n" * MANY),
+        ("a.eml", "Content-Type: " + ";" * MANY + "\n\nx"),
+        ("a.eml", "To: " + '"' * MANY + "\n\nx"),
     ],
 )
 def test_no_text_takes_long(tmp_path: Path, name: str, data: str) -> None:
     write(tmp_path, name, data)
-    start = time.process_time()
-    skipped(tmp_path)
-    assert time.process_time() - start < LONGEST_S
+    reasons, _ = skipped(tmp_path)
+    assert reasons.keys() <= {name}
 
 
 def notebook(**cell: object) -> str:
@@ -113,7 +120,5 @@ def test_patterns_of_a_gitignore_neither_take_long_nor_fail(tmp_path: Path) -> N
     write(tmp_path, "a" * 200 + ".txt", "x")
     write(tmp_path, "mine_of_my_own.txt", "x")
     write(tmp_path, ".gitignore", "a*" * 8 + "b\n[z-a]\n" + "*" * 40 + "b\nm*_*_*_*n.t*\n")
-    start = time.process_time()
     names = [file.name for file in list_files(tmp_path).files]
-    assert time.process_time() - start < LONGEST_S
     assert names == ["a" * 200 + ".txt"]

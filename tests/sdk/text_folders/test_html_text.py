@@ -33,6 +33,19 @@ def test_a_page_without_what_is_around_it(tmp_path: Path) -> None:
     assert second.metadata["line"] == 7
 
 
+def test_a_passage_of_a_long_paragraph_knows_its_own_line(tmp_path: Path) -> None:
+    lines = [f"Word{n} comes <b\n>here</b> and the<br\n/>rest follows." for n in range(200)]
+    for name, start in (("a.html", "<p>"), ("b.html", "<pre>")):
+        write(tmp_path, name, start + "\n".join(lines))
+    file = [*(start + "\n".join(lines)).split("\n")]
+    documents = list(sdk.read_folder(tmp_path))
+    assert len(documents) > 10
+    for document in documents:
+        first = document.text.split()[0]
+        line = document.metadata["line"]
+        assert any(first in one for one in file[line - 1 : line + 2]), (line, first)
+
+
 def test_pages_are_read_as_browsers_do(tmp_path: Path) -> None:
     icon = "<svg><title>Search icon</title><path d='M0'/></svg>"
     write(

@@ -7,7 +7,9 @@ import pytest
 
 from pocketquery.sdk import list_files
 from pocketquery.sdk.errors import InvalidInputError
-from tests.sdk.text_folders.reading import skipped, write
+from pocketquery.sdk.text_folders.outline import UnreadError
+from pocketquery.sdk.text_folders.text_folder import read_file
+from tests.sdk.text_folders.reading import passages, skipped, write
 
 
 def names(folder: Path, **options: list[str]) -> list[str]:
@@ -93,6 +95,27 @@ def test_links(tmp_path: Path) -> None:
         "gone.md": "a link that leads nowhere",
         "self.md": "a link that leads nowhere",
     }
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link out", "folder", "gone"])
+def test_a_file_that_is_no_file_any_more_is_not_read(tmp_path: Path, kind: str) -> None:
+    folder, secret = tmp_path / "notes", tmp_path / "secret.txt"
+    secret.write_text("secret")
+    write(folder, "a.txt", "the sea")
+    (file,) = list_files(folder).files
+    file.path.unlink()
+    if kind == "pipe":
+        os.mkfifo(file.path)
+    elif kind == "link out":
+        file.path.symlink_to(secret)
+    elif kind == "folder":
+        file.path.mkdir()
+    with pytest.raises(UnreadError) as caught:
+        read_file(file)
+    assert caught.value.kind == "unreadable"
+    os.mkfifo(folder / ".gitignore")
+    write(folder, "c.txt", "the land")
+    assert [text for *_, text in passages(folder)] == ["the land"]
 
 
 def test_a_deep_folder_is_listed(tmp_path: Path) -> None:

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from pocketquery import sdk
+from pocketquery.sdk.text_folders import markdown, restructured
 from tests.sdk.text_folders.reading import passages, seen, write
 
 
@@ -37,6 +40,8 @@ from tests.sdk.text_folders.reading import passages, seen, write
         ("`index`{{optional_inline}} is", "index is"),
         ("$z_{3,4} = \\\\ y_1*2*$ costs $5, not $6*", "$z_{3,4} = \\\\ y_1*2*$ costs $5, not $6*"),
         ("**bold\non two** lines", "bold on two lines"),
+        ("hums. ^note-1\n\n- item ^a1\n\n| a |\n^t-9\n\n> more\n^q1", "hums.\n- item\na\nmore"),
+        ("x^2, 2 ^ 3, `a ^bc` and see ^up there", "x^2, 2 ^ 3, a ^bc and see ^up there"),
         ("the template {{title}} stays", "the template {{title}} stays"),
         ("<kbd>Ctrl</kbd>+<kbd>K</kbd>", "Ctrl+K"),
         ("- one\n- [ ] two\n  goes on\n1. three", "- one\n- [ ] two goes on\n1. three"),
@@ -95,6 +100,16 @@ def test_code_has_no_headings(tmp_path: Path, fence: str) -> None:
         ("install.md#1", "install", "# fetch it\ngit clone x\n---\n    # build it\n~~\nmake"),
         ("install.md#then", "install: Then", "Run it."),
     ]
+
+
+@pytest.mark.parametrize("module", [markdown, restructured])
+def test_no_markup_looks_for_its_end_without_a_limit(module: ModuleType) -> None:
+    """Each sign that is not closed would be looked for up to the end of the paragraph."""
+    patterns = [pattern for pattern, _ in module._INLINE]
+    patterns += [one for one in vars(module).values() if isinstance(one, re.Pattern)]
+    inline = [one.pattern for one in patterns if not one.pattern.startswith((r"\s*", " {0,3}"))]
+    assert len(inline) > 10
+    assert not [one for one in inline if re.search(r"\.[*+]\?", one)]
 
 
 def test_long_lines_of_markup_end(tmp_path: Path) -> None:
