@@ -15,7 +15,7 @@ from pocketquery.sdk.arrays import NDArray
 from pocketquery.sdk.words.characters import bare
 from pocketquery.sdk.words.query import Query, parse
 from pocketquery.sdk.words.stemming import check_language, stem_of
-from pocketquery.sdk.words.tokens import IDENTIFIER, Cut, cut, has_word
+from pocketquery.sdk.words.tokens import IDENTIFIER, cut, has_word
 
 __all__ = ["Analyzer", "Terms", "analyzer_for"]
 
@@ -118,9 +118,8 @@ class Analyzer:
         whole = set[str]()
         chunks = parsed.plain.split()
         for chunk in chunks:
-            made = cut(chunk)
-            terms = self._terms(made)
-            for word in made.words:
+            written, terms = self._analyzed(chunk)
+            for word in written:
                 term = self.term(word)
                 if len(term) >= _LEAST_SOUGHT and term.isalpha():
                     words.setdefault(term, self._lower(word))
@@ -154,18 +153,20 @@ class Analyzer:
 
     def terms_of(self, chunk: str) -> Terms:
         """The terms of a chunk of text, which has no blank inside."""
+        return self._analyzed(chunk)[1]
+
+    def _analyzed(self, chunk: str) -> tuple[Sequence[str], Terms]:
+        """A chunk's words as written, and its terms."""
         plain = _PLAIN.fullmatch(chunk)
         if plain and not IDENTIFIER.search(plain[1]) and len(chunk) <= _LONGEST_CACHED:
-            return Terms((self.term(plain[1]),))
-        return self._terms(cut(chunk))
-
-    def _terms(self, made: Cut) -> Terms:
+            return [plain[1]], Terms((self.term(plain[1]),))
+        made = cut(chunk)
         words, pairs, joins, parts = (
             tuple(filter(None, map(self.term, some)))  # a run of accents alone is no term
             for some in (made.words, made.pairs, made.joins, made.parts)
         )
         compounds = tuple(bare(one.casefold()) for one in made.compounds)
-        return Terms(words, pairs, compounds, joins, parts)
+        return made.words, Terms(words, pairs, compounds, joins, parts)
 
     def term(self, word: str) -> str:
         """The term of one word; empty where it is a run of accents alone."""
