@@ -139,7 +139,7 @@ def _run(options: argparse.Namespace) -> int:
         _check_group(index, options.group_by)
         for position, query in enumerate(queries):
             asked = _search_options(options)
-            if options.mode == "hybrid" and not encoder.reads(query):
+            if options.mode == "hybrid" and query.strip() and not encoder.reads(query):
                 asked["min_score"] = options.min_score  # as of --mode lexical
                 message = unread_query(encoder.name, encoder.languages)
                 warnings.warn(message, PocketQueryWarning, stacklevel=1)

@@ -240,7 +240,7 @@ class _Walk:
             if not Path(target).exists():
                 self._skip(name, "broken links", "a link that leads nowhere")
             elif os.path.commonpath([target, self._root]) != self._root:
-                self._skip(name, "links that lead out", "a link that leads out of the folder")
+                self._skip(name, "links leading out", "a link that leads out of the folder")
             elif Path(target).is_dir():
                 self._skip(name, "links to folders", "a link to a folder; name the folder itself")
             elif target not in known:

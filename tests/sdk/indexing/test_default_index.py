@@ -40,6 +40,24 @@ def test_search_finds_what_index_built(home: Path, shell: Shell) -> None:
     assert default_index().parent.stat().st_mode & 0o777 == 0o700
 
 
+def test_the_path_of_a_hit_opens_from_the_working_folder(
+    home: Path, monkeypatch: pytest.MonkeyPatch, shell: Shell
+) -> None:
+    folder = notes(home / "notes", "the sea is deep")
+    options = ["search", "sea", "--index", str(home / "named")]
+    shell("index", folder, "--output", str(home / "named"))
+    for place, shown in ((home, "notes/one.txt:1"), (home / "notes", "one.txt:1")):
+        monkeypatch.chdir(place)
+        assert shell(*options).out.startswith(shown)
+    file = home / "notes" / "one.txt"
+    shell("index", str(file), "--output", str(home / "named"))  # a folder of one file
+    assert shell(*options).out.startswith("one.txt:1")
+    monkeypatch.chdir(home)
+    file.unlink()
+    file.parent.rmdir()  # or the index is from another machine
+    assert shell(*options).out.startswith("one.txt:1")
+
+
 def test_an_index_of_another_folder_is_left_alone(
     home: Path, monkeypatch: pytest.MonkeyPatch, shell: Shell
 ) -> None:

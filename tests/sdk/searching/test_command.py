@@ -158,6 +158,9 @@ def test_conditions_that_people_type(notes: Path, shell: Shell) -> None:
         says='no document has the field "pth" (did you mean "path"?)',
     )
     shell(*search, "--min-score", "nan", code=2, says="--min-score: found")
+    for blank in ("", "  "):
+        printed = shell("search", "--index", notes, blank, code=2, says="the query is blank")
+        assert "warning" not in printed.err
     for wrong in (-1, 0, "x", 1.5):
         shell(*search, "-n", wrong, code=2, says="argument -n/-k: found")
 
