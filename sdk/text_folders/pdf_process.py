@@ -73,7 +73,7 @@ def _main() -> None:
     except Exception as error:
         is_locked = "password" in str(error).lower()
         locked = ["encrypted", "encrypted; save a copy without a password"]
-        damaged = ["damaged", f"no PDF that can be read: {error or type(error).__name__}"]
+        damaged = ["damaged", f"no PDF that can be read: {str(error) or type(error).__name__}"]
         answer = {"error": locked if is_locked else damaged}
     json.dump(answer, sys.stdout)
 
