@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pocketquery.distill.settings import StudentConfig, TrainingConfig
 from pocketquery.sdk.commands import chosen_public_key
@@ -15,7 +17,8 @@ from pocketquery.sdk.settings.declaration import Option, Part, Settings, as_json
 from pocketquery.sdk.validation import number, whole
 
 if TYPE_CHECKING:
-    from pocketquery.sdk.index.documents import Document
+    from pocketquery.distill.vector_file import FileTeacher
+    from pocketquery.server.modeling import SentenceEncoder
 
 __all__ = ["distill"]
 
@@ -26,9 +29,11 @@ examples:
   pocketquery distill --teacher BAAI/bge-small-en-v1.5 --texts log.txt --typos 0.35 --output student
   pocketquery distill --start student --texts newer.txt --interpolation 0.5 --output student-2
   pocketquery distill --start default --corpus corpus.jsonl --output mine
+  pocketquery distill --teacher vectors.parquet --output student
 
 The student learns from queries (--queries, or --texts with one a line) and from sentences of the
-corpus, and to rank the corpus as the teacher does. Killed and run again, it continues where it was.
+corpus, and to rank the corpus as the teacher does. A file of vectors has texts of its own. Killed
+and run again, it continues where it was.
 """
 
 
@@ -36,7 +41,11 @@ corpus, and to rank the corpus as the teacher does. Killed and run again, it con
 class DistillOptions(Settings):
     """What ``pocketquery distill`` takes."""
 
-    teacher: Annotated[str, "model folder, Hub name, demo or multilingual"] = "demo"
+    teacher: Annotated[
+        str,
+        "model folder, Hub name, demo, multilingual, or a file of texts and vectors: Parquet or npz with text, "
+        "vector and, if you like, role (query or document)",
+    ] = "demo"
     output: Annotated[str, "where the student goes", Option("FOLDER")]
     corpus: Annotated[
         str | None, "documents to search: corpus.jsonl, plain, gzip or xz", Option("FILE")
@@ -52,9 +61,14 @@ class DistillOptions(Settings):
     ] = None
     start: Annotated[
         str | None,
-        "go on from this one, with its shape and vocabulary: a folder as distill saves it, or a "
-        "bundle, by its path or name; default is the built-in encoder",
-        Option("STUDENT"),
+        "go on from this student, with its shape and vocabulary: a folder as distill saves it, or "
+        "a bundle, by its path or name; default is the built-in encoder. Of another space than the "
+        "teacher's, or any BERT-like folder: its layers are what the student is made of. random: "
+        "of nothing (default: the teacher's layers, where that is possible)",
+        Option("WHAT"),
+    ] = None
+    tokenizer: Annotated[
+        str | None, "another vocabulary than the start's: its folder or Hub name", Option("WHAT")
     ] = None
     interpolation: Annotated[
         float,
@@ -94,29 +108,25 @@ def _run(options: DistillOptions) -> int:
     # torch comes with these: only when the command runs, not when its help is shown.
     from pocketquery.distill.bundle_student import load_student
     from pocketquery.distill.distillation import distill
-    from pocketquery.distill.texts import query_like_texts, unique_texts
-    from pocketquery.sdk.index.documents import content
-    from pocketquery.server.modeling import SentenceEncoder
+    from pocketquery.distill.teachers import load_teacher
+    from pocketquery.distill.vector_file import FileTeacher
+    from pocketquery.server.modeling.loading import load_tokenizer
 
-    corpus = _corpus(options)
-    texts = unique_texts([*_queries(options), *query_like_texts(corpus, options.training.seed)])
-    if not texts:
-        sources = [one for one in (options.corpus, options.queries, options.texts) if one]
-        if sources:
-            raise InvalidInputError(
-                f"found no text in {', '.join(sources)}, expected at least one to learn from"
-            )
-        raise InvalidInputError("nothing to learn from; give --corpus, --queries or --texts")
-    start = None
-    if options.start is not None:
+    teacher = FileTeacher(options.teacher) if Path(options.teacher).is_file() else None
+    texts, documents = _texts(options) if teacher is None else _texts_of(teacher, options)
+    start: SentenceEncoder | Literal["random"] | None = None
+    if options.start == "random":
+        start = "random"
+    elif options.start is not None:
         start = load_student(options.start, public_key=chosen_public_key(options))
     report = distill(
-        SentenceEncoder.load(options.teacher, device=options.device),
+        teacher or load_teacher(options.teacher, device=options.device),
         texts,
         options.output,
-        documents=[content(document) for document in corpus],
+        documents=documents,
         student=options.student,
         start=start,
+        tokenizer=options.tokenizer and load_tokenizer(options.tokenizer),
         feed_forward=options.feed_forward,
         interpolation=options.interpolation,
         config=replace(
@@ -131,16 +141,43 @@ def _run(options: DistillOptions) -> int:
     print(
         f"student   {report.path}  ({report.student}, {report.parameters / 1e6:.1f} M parameters)"
     )
+    print(f"began as  {report.start}")
     print(f"learnt    {report.texts} texts, ranking {report.documents} documents")
     print(f"subwords  {report.vocabulary}")
     print(f"space     {report.space_id}")
     return 0
 
 
-def _corpus(options: DistillOptions) -> list[Document]:
+def _texts(options: DistillOptions) -> tuple[list[str], list[str]]:
+    """Texts to learn from, and documents to rank."""
+    from pocketquery.distill.texts import query_like_texts, unique_texts
+    from pocketquery.sdk.index.documents import content
     from pocketquery.server.corpus import read_documents
 
-    return list(read_documents(options.corpus)) if options.corpus else []
+    corpus = list(read_documents(options.corpus)) if options.corpus else []
+    texts = unique_texts([*_queries(options), *query_like_texts(corpus, options.training.seed)])
+    if not texts:
+        sources = [one for one in (options.corpus, options.queries, options.texts) if one]
+        if sources:
+            raise InvalidInputError(
+                f"found no text in {', '.join(sources)}, expected at least one to learn from"
+            )
+        raise InvalidInputError("nothing to learn from; give --corpus, --queries or --texts")
+    return texts, [content(document) for document in corpus]
+
+
+def _texts_of(teacher: FileTeacher, options: DistillOptions) -> tuple[list[str], list[str]]:
+    if options.corpus or options.queries or options.texts:
+        raise InvalidInputError(
+            f"{options.teacher} has texts of its own to learn from; leave --corpus, --queries and "
+            "--texts out"
+        )
+    omitted = f"{teacher.blank} blank and {teacher.repeated} repeated rows left out"
+    print(
+        f"vectors   {len(teacher.texts)} texts, {len(teacher.documents)} documents; {omitted}",
+        file=sys.stderr,
+    )
+    return teacher.texts, teacher.documents
 
 
 def _queries(options: DistillOptions) -> list[str]:

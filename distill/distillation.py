@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import copy
 import json
+import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from pocketquery.distill.bundle_student import load_student
 from pocketquery.distill.exportable import check_exportable
 from pocketquery.distill.pruning.product_quantization import (
     expand_vocabulary,
@@ -17,6 +19,7 @@ from pocketquery.distill.pruning.product_quantization import (
 )
 from pocketquery.distill.pruning.pruned_student import prune_student, vocabulary_source
 from pocketquery.distill.settings import StudentConfig, TrainingConfig
+from pocketquery.distill.starts import check_vocabulary, fit_head, random_start, with_vocabulary
 from pocketquery.distill.student import (
     StudentShape,
     build_student,
@@ -24,11 +27,12 @@ from pocketquery.distill.student import (
     widen_student,
 )
 from pocketquery.distill.targets import prepare_targets
+from pocketquery.distill.teachers import Teacher, check_steady
 from pocketquery.distill.training import interpolate, train
 from pocketquery.sdk.errors import (
     ArtifactError,
     InvalidInputError,
-    SpaceMismatchError,
+    PocketQueryWarning,
     UnknownModelError,
 )
 from pocketquery.sdk.files import make_folder, real_path, write_atomic
@@ -43,7 +47,10 @@ __all__ = ["DistillationReport", "distill"]
 
 @dataclass(frozen=True)
 class DistillationReport:
-    """What a distillation made: folder, shape, sizes and the vocabulary's statistics."""
+    """What a distillation made: folder, shape, sizes and the vocabulary's statistics.
+
+    ``start`` names what the student began as.
+    """
 
     path: Path
     student: str
@@ -54,16 +61,18 @@ class DistillationReport:
     texts: int
     documents: int
     resumed: bool
+    start: str
 
 
 def distill(
-    teacher: SentenceEncoder,
+    teacher: Teacher,
     texts: Sequence[str],
     output: str | Path,
     *,
     documents: Sequence[str] = (),
     student: StudentConfig | None = None,
-    start: SentenceEncoder | None = None,
+    start: SentenceEncoder | Literal["random"] | None = None,
+    tokenizer: Any = None,
     feed_forward: int | None = None,
     interpolation: float = 1.0,
     cache: str | Path | None = None,
@@ -78,15 +87,20 @@ def distill(
     again after success and it returns at once.
 
     Args:
-        teacher: the frozen encoder; it is only read.
+        teacher: the frozen encoder, or whatever gives vectors
+            (:class:`~pocketquery.distill.VectorTeacher`); it is only read.
         texts: query-like training texts.
         output: folder of the student, sentence-transformers layout.
         documents: texts to rank as the teacher does; without them the training texts are ranked.
         student: shape, vocabulary and length.
         start: a student of this teacher to go on from, with more texts or at a smaller rate. This
             function made it, or it was read out of its bundle
-            (:func:`~pocketquery.distill.bundle_student`). It keeps its shape and vocabulary. It is
-            only read.
+            (:func:`~pocketquery.distill.bundle_student`). It keeps its shape and vocabulary. Or any
+            BERT-like encoder of another space, of whose layers the student is made, under a linear
+            head; or ``"random"``. It is only read. None: the teacher's own layers, or the built-in
+            encoder's, with a warning, where no student can be made of the teacher's.
+        tokenizer: a Hugging Face fast tokenizer, where the vocabulary is to be another than the
+            start's.
         feed_forward: with ``start``, how wide its feed-forward part becomes; what is added begins
             as the teacher's next most important units, read with weight zero.
         interpolation: with ``start``, how far the weights go from it (0) to the trained ones (1).
@@ -98,30 +112,46 @@ def distill(
         show_progress_bar: bars with loss, throughput and time left.
 
     Raises:
-        InvalidInputError: no texts, or settings that do not fit the teacher. ``student`` and
-            ``start`` at once; ``interpolation`` or ``feed_forward`` without ``start`` or out of
-            range; a ``start`` that was not made here or was adapted. Or ``output`` is a folder that
-            holds something else, the teacher, ``start``, or that student as it was adapted later.
-        SpaceMismatchError: ``start`` is another teacher's.
-        UnknownModelError: a teacher whose architecture or vocabulary no device reads.
+        InvalidInputError: no texts, settings that do not fit the start, or a vocabulary that does
+            not know the texts. ``student`` or ``tokenizer`` beside a student to go on from;
+            ``interpolation`` or ``feed_forward`` without one or out of range; one that was adapted.
+            Or ``output`` is a folder that holds something else, the teacher, ``start``, or that
+            student as it was adapted later.
+        UnknownModelError: a start whose architecture or vocabulary no device reads, or a teacher
+            that gives other vectors the second time.
         ArtifactError: ``<output>.work`` holds another run.
     """
     check("interpolation", interpolation, number(0, 1))
-    if start is not None:
-        student = _config_of(start, teacher, student, feed_forward)
-    elif interpolation != 1:
-        raise InvalidInputError(
-            f"interpolation is {interpolation} without start, expected 1: there is nothing to "
-            "lie between"
-        )
-    elif feed_forward is not None:
-        raise InvalidInputError(
-            f"feed_forward is {feed_forward} without start, expected None: the shape says how wide "
-            "a new student is"
-        )
-    student, config = student or StudentConfig(), config or TrainingConfig()
     if not texts:
         raise InvalidInputError("there are no training texts; expected at least one")
+    config = config or TrainingConfig()
+    former = start if isinstance(start, SentenceEncoder) and start.space else None
+    goes_on = former is not None and former.space_id == teacher.space_id
+    if former is not None and goes_on:
+        if tokenizer is not None:
+            raise InvalidInputError("a student to go on from keeps its vocabulary; give no other")
+        source, student = former, _config_of(former, teacher, student, feed_forward)
+    else:
+        if former is not None:
+            warnings.warn(
+                f"the start is of the space {former.space_id}, and the teacher of "
+                f"{teacher.space_id}: its layers are taken, and learn that space",
+                PocketQueryWarning,
+                stacklevel=2,
+            )
+        if interpolation != 1:
+            raise InvalidInputError(
+                f"interpolation is {interpolation} without start in the teacher's space, expected "
+                "1: there is nothing to lie between"
+            )
+        if feed_forward is not None:
+            raise InvalidInputError(
+                f"feed_forward is {feed_forward} without start in the teacher's space, expected "
+                "None: the shape says how wide a new student is"
+            )
+        source, student = _source(teacher, start, student or StudentConfig(), tokenizer, config)
+    own = source.space_id == teacher.space_id
+    foreign = source.space.get("distillation", {}).get("from") if own else source.name
     output = Path(output)
     place, work = real_path(output), work_folder(output)  # saving replaces the folder that is "."
     identity = {
@@ -135,7 +165,8 @@ def distill(
         "vocabulary_coverage": student.vocabulary_coverage,
         "max_length": student.max_length,
         **({"least_character": student.least_character} if student.least_character else {}),
-        **({} if start is None else {"start": start.content_id}),
+        **({} if source is teacher else {"start": source.content_id}),
+        **({"from": foreign} if foreign else {}),
         **({} if interpolation == 1 else {"interpolation": interpolation}),
         # Workers and checkpoint intervals do not change the weights.
         **{k: v for k, v in asdict(config).items() if k not in ("workers", "checkpoint_every")},
@@ -145,22 +176,30 @@ def distill(
         if _is_of(work, identity):
             _keep_log(work, place)
         return replace(finished, path=output)
-    for model in (teacher, start):
-        if model is not None:
-            model.check_kept(output)
+    for model in (teacher, source):
+        model.check_kept(output)
     check_model_replaceable(place)
-    vocabulary_source(teacher.tokenizer)  # one that cannot ship is refused before the work
-    shape = StudentShape.parse(student.shape)
-    if start is None:
-        encoder, statistics = _untrained(teacher, student, shape, config.seed, [*texts, *documents])
+    vocabulary_source(source.tokenizer)  # one that cannot ship is refused before the work
+    shape = StudentShape.parse(str(student.shape))
+    if not goes_on:
+        whole = [*texts, *documents]
+        joined = None if own else teacher
+        if not own and tokenizer is None:
+            check_vocabulary(source, texts)
+        encoder, statistics = _untrained(source, student, shape, config.seed, whole, joined)
     else:
-        encoder = copy.deepcopy(start)
-        statistics = start.space.get("report", {}).get("vocabulary_statistics", {})
+        encoder = copy.deepcopy(source)
+        statistics = source.space.get("report", {}).get("vocabulary_statistics", {})
         check_exportable(encoder)
         requantise_vocabulary(encoder)
         if feed_forward is not None:
+            if foreign or not isinstance(teacher, SentenceEncoder):
+                raise InvalidInputError(
+                    f"feed_forward is {feed_forward}, expected None: the student was not cut out "
+                    "of its teacher, of whose units it would get more"
+                )
             widen_student(encoder, teacher, shape, student.layers)
-    _check_padding(teacher)
+    check_steady(teacher)
     before = None if interpolation == 1 else copy.deepcopy(encoder.state_dict())
     make_folder(work)
     targets = prepare_targets(
@@ -172,6 +211,8 @@ def distill(
         bfloat16=config.bfloat16,
         show_progress_bar=show_progress_bar,
     )
+    if not own:
+        fit_head(encoder, texts, targets.vectors)
     checkpoint = work / "checkpoint.pt"
     resumed = checkpoint.exists()
     train(
@@ -189,7 +230,7 @@ def distill(
         interpolate(encoder, before, interpolation)
     report = DistillationReport(
         path=output,
-        student=student.shape,
+        student=str(student.shape),
         space_id=encoder.space_id,
         parameters=sum(p.numel() for p in encoder.parameters()),
         vocabulary=len(encoder.tokenizer),
@@ -197,6 +238,7 @@ def distill(
         texts=len(texts),
         documents=len(documents),
         resumed=resumed,
+        start="the teacher's layers" if source is teacher else source.name,
     )
     if shape.subvector is not None:
         expand_vocabulary(encoder)
@@ -207,16 +249,58 @@ def distill(
     return report
 
 
+def _source(
+    teacher: Teacher,
+    start: SentenceEncoder | Literal["random"] | None,
+    config: StudentConfig,
+    tokenizer: Any,
+    training: TrainingConfig,
+) -> tuple[SentenceEncoder, StudentConfig]:
+    """What the student is made of, and ``config`` with a shape."""
+    shape = config.shape or "3x384"
+    if start is None and isinstance(teacher, SentenceEncoder):
+        try:
+            check_exportable(teacher)
+            vocabulary_source(teacher.tokenizer)
+            start = teacher
+        except UnknownModelError as error:
+            warnings.warn(
+                f"the student starts from the built-in encoder, not from its teacher's layers: "
+                f"{error}",
+                PocketQueryWarning,
+                stacklevel=3,
+            )
+    source = start if isinstance(start, SentenceEncoder) else load_student("default")
+    if start == "random":
+        source = random_start(
+            StudentShape.parse(shape),
+            tokenizer or source.tokenizer,
+            max_length=config.max_length,
+            seed=training.seed,
+        )
+    elif tokenizer is not None:
+        source = with_vocabulary(source, tokenizer)
+    if source.space_id != teacher.space_id and config.shape is None:
+        shape = str(student_shape(source, source))
+    return source, replace(config, shape=shape)
+
+
 def _untrained(
-    teacher: SentenceEncoder,
+    source: SentenceEncoder,
     config: StudentConfig,
     shape: StudentShape,
     seed: int,
     texts: Sequence[str],
+    teacher: Teacher | None,
 ) -> tuple[SentenceEncoder, dict[str, Any]]:
-    """The student as it begins, a part of its teacher, and its vocabulary's statistics."""
+    """The student as it begins, a part of ``source``, and its vocabulary's statistics."""
     student = build_student(
-        teacher, shape, max_length=config.max_length, seed=seed, layers=config.layers
+        source,
+        shape,
+        max_length=config.max_length,
+        seed=seed,
+        layers=config.layers,
+        teacher=teacher,
     )
     statistics: dict[str, Any] = {}
     whole = [student.prompts.get("query", "") + text for text in texts]
@@ -230,13 +314,18 @@ def _untrained(
             least_character=config.least_character,
         )
     if shape.subvector is not None:
-        quantise_vocabulary(student, whole, shape.subvector, seed)
+        known = getattr(source.backbone.config, "vocabulary_subvector", None)
+        if (known, source.hidden_size) == (shape.subvector, shape.width):
+            student.backbone.config.vocabulary_subvector = known
+            requantise_vocabulary(student)  # the table is of few values already
+        else:
+            quantise_vocabulary(student, whole, shape.subvector, seed)
     return student, statistics
 
 
 def _config_of(
     start: SentenceEncoder,
-    teacher: SentenceEncoder,
+    teacher: Teacher,
     requested: StudentConfig | None,
     feed_forward: int | None,
 ) -> StudentConfig:
@@ -246,11 +335,6 @@ def _config_of(
             "student and start are both given; expected one of them: a student to go on from has "
             "its shape and vocabulary already"
         )
-    if start.space_id != teacher.space_id:
-        raise SpaceMismatchError(
-            f"the student to go on from is of the space {start.space_id}, but the teacher of "
-            f"{teacher.space_id}; take the teacher that it was distilled from"
-        )
     known = start.space.get("distillation")
     if (known is None and "bundle" not in start.space) or "adaptation" in start.space:
         origin = "was adapted" if "adaptation" in start.space else "was not distilled"
@@ -259,7 +343,8 @@ def _config_of(
             "of its bundle"
         )
     if known is None:
-        config = StudentConfig(str(student_shape(start, teacher)), max_length=start.max_length)
+        wide = teacher if isinstance(teacher, SentenceEncoder) else start
+        config = StudentConfig(str(student_shape(start, wide)), max_length=start.max_length)
     else:
         names = ("vocabulary_size", "vocabulary_coverage", "max_length")
         config = StudentConfig(
@@ -270,20 +355,8 @@ def _config_of(
         )
     if feed_forward is None:
         return config
-    shape = replace(StudentShape.parse(config.shape), intermediate=feed_forward)
+    shape = replace(StudentShape.parse(str(config.shape)), intermediate=feed_forward)
     return replace(config, shape=str(shape))
-
-
-def _check_padding(teacher: SentenceEncoder) -> None:
-    """Raise where a text's vector depends on the texts that it is encoded with."""
-    text = "a"
-    apart = teacher.encode([text])[0] @ teacher.encode([text, "a longer text beside it"])[0]
-    if apart < 1 - 1e-4:
-        raise UnknownModelError(
-            f"{teacher.name}: the vector of a text depends on the texts beside it (cosine "
-            f"{apart:.3f}), since padding on the {teacher.tokenizer.padding_side} moves its "
-            'positions; say "padding_side": "right" in tokenizer_config.json'
-        )
 
 
 def _keep_log(work: Path, output: Path) -> None:

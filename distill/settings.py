@@ -20,14 +20,15 @@ class StudentConfig(Settings):
     """What a student is before it learns."""
 
     shape: Annotated[
-        str,
+        str | None,
         "layers x width; 3x384x768: with a narrower FFN; 2x384-pq8: eight dimensions of the "
-        "vocabulary table a byte",
+        "vocabulary table a byte (default: 3x384 of the teacher's layers or random ones, else all "
+        "that the start has)",
         Option("LxW", "student"),
-    ] = "3x384"
+    ] = None
     layers: Annotated[
         tuple[int, ...] | None,
-        "teacher layers to start from (default: evenly spaced)",
+        "layers to start from (default: evenly spaced)",
         Option("0,2,5", parse=integers),
     ] = None
     vocabulary_size: Annotated[

@@ -19,6 +19,7 @@ from pocketquery.distill.pruning.width_pruning import (
     kept_dimensions,
     widen_feed_forward,
 )
+from pocketquery.distill.teachers import Teacher
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.device_tokenizer import device_tokenizer
@@ -99,72 +100,82 @@ class StudentShape:
 
 
 def build_student(
-    teacher: SentenceEncoder,
+    source: SentenceEncoder,
     shape: StudentShape,
     *,
     max_length: int,
     seed: int,
     layers: Sequence[int] | None = None,
+    teacher: Teacher | None = None,
 ) -> SentenceEncoder:
-    """An untrained query encoder for the teacher's space.
+    """An untrained query encoder for the teacher's space, cut out of ``source``.
 
-    Where the widths agree it starts as the teacher with only ``layers`` kept and needs no head:
-    its vectors are in the teacher's space from the first step. Where the student or its FFN is
-    narrower, it starts as the part of the teacher that matters most (width_pruning.py). A head maps
-    what was kept to the teacher's space; it is Query-BERT's, of two layers, unless the shape says
-    otherwise.
+    Where the widths agree it starts as the source with only ``layers`` kept, and needs no head if
+    that is the teacher: its vectors are in the teacher's space from the first step. Where the
+    student or its FFN is narrower, it starts as the part of the source that matters most
+    (width_pruning.py). A head maps what was kept to the teacher's space; it is Query-BERT's, of two
+    layers, unless the shape says otherwise. To the space of another teacher it is linear and begins
+    at random (``fit_head`` of starts.py), and there are no prompts.
 
     Args:
-        teacher: the frozen encoder whose space the student joins.
+        source: the frozen teacher, or with ``teacher`` any BERT-like encoder.
         shape: layers and width.
         max_length: tokens of a query, specials included.
         seed: of the random start.
-        layers: teacher layers to keep; default evenly spaced, first and last among them.
+        layers: of the source, to keep; default evenly spaced, first and last among them.
+        teacher: whose space the student joins, where that is not the source's.
 
     Raises:
-        InvalidInputError: more layers than the teacher has, or a layer it does not have. Or a shape
-            wider than the teacher, a linear head where none is needed, or a table that the
+        InvalidInputError: more layers than the source has, or a layer it does not have. Or a shape
+            wider than the source, a linear head where none is needed, or a table that the
             dimensions of a byte do not divide.
         UnknownModelError: no bundle could be made of such a student.
     """
-    _check_shape(teacher, shape)
-    config = copy.deepcopy(teacher.backbone.config)
+    _check_shape(source, shape, own=teacher is None)
+    config = copy.deepcopy(source.backbone.config)
+    if hasattr(config, "vocabulary_subvector"):  # the table is a whole one until it is quantised
+        del config.vocabulary_subvector
     config.num_hidden_layers = shape.layers
     config.hidden_dropout_prob = 0.0  # the teacher's vectors are exact targets: no regulariser
     config.attention_probs_dropout_prob = 0.0
     config.chunk_size_feed_forward = 0  # changes no value, and a graph has no chunks
     config.intermediate_size = min(shape.intermediate or 4 * shape.width, config.intermediate_size)
-    same_width = shape.width == teacher.hidden_size
+    joined = source if teacher is None else teacher
+    same_width = shape.width == source.hidden_size
     if not same_width:
         config.hidden_size = shape.width
-        if getattr(config, "embedding_size", None) == teacher.hidden_size:
+        if getattr(config, "embedding_size", None) == source.hidden_size:
             config.embedding_size = shape.width
         config.num_attention_heads = shape.width // 32
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         backbone = _new_backbone(config)
-        head = copy.deepcopy(teacher.head) if same_width else None
-        if shape.width != teacher.dimension and head is None:
-            head = alignment_head(shape.width, teacher.dimension, shape.head)
-    numbers = _checked_layers(teacher, shape, layers)
-    dimensions = kept_dimensions(teacher.backbone, numbers, shape.width)
-    copy_narrowed(teacher.backbone, backbone, numbers, dimensions)
-    if not same_width and teacher.head is None and head is not None:
+        head: nn.Sequential | None
+        if teacher is not None:
+            head = alignment_head(shape.width, teacher.dimension, "linear")
+        else:
+            head = copy.deepcopy(source.head) if same_width else None
+            if shape.width != source.dimension and head is None:
+                head = alignment_head(shape.width, source.dimension, shape.head)
+    numbers = _checked_layers(source, shape, layers, own=teacher is None)
+    dimensions = kept_dimensions(source.backbone, numbers, shape.width)
+    copy_narrowed(source.backbone, backbone, numbers, dimensions)
+    if teacher is None and not same_width and source.head is None and head is not None:
         identity_head(head, dimensions)
     space = {
-        "space_id": teacher.space_id,
-        "dimension": teacher.dimension,
-        "teacher": teacher.name,
+        "space_id": joined.space_id,
+        "dimension": joined.dimension,
+        "teacher": joined.name,
     }
-    tokenizer = copy.deepcopy(teacher.tokenizer)
+    tokenizer = copy.deepcopy(source.tokenizer)
     tokenizer.padding_side = "right"
     student = SentenceEncoder(
         backbone,
         device_tokenizer(tokenizer),
-        pooling=teacher.pooling,
+        pooling="mean" if teacher is not None and source.pooling == "eos" else source.pooling,
         head=head,
-        prompts=teacher.prompts,
-        max_length=min(max_length, teacher.max_length),
+        prompts=source.prompts if teacher is None else {},
+        max_length=min(max_length, source.max_length),
         space=space,
     )
     check_exportable(student)
@@ -214,27 +225,28 @@ def widen_student(
     widen_feed_forward(teacher.backbone, student.backbone, numbers, dimensions, shape.intermediate)
 
 
-def _check_shape(teacher: SentenceEncoder, shape: StudentShape) -> None:
+def _check_shape(source: SentenceEncoder, shape: StudentShape, *, own: bool = True) -> None:
     """What would fail only after the training, or be ignored without a word."""
-    check_backbone(teacher.backbone.config)
-    if shape.width > teacher.hidden_size:
+    check_backbone(source.backbone.config)
+    origin = "teacher" if own else "start"
+    if shape.width > source.hidden_size:
         raise InvalidInputError(
-            f"the student is {shape.width} wide and its teacher {teacher.hidden_size}; expected a "
+            f"the student is {shape.width} wide and its {origin} {source.hidden_size}; expected a "
             "student that is no wider"
         )
-    config = teacher.backbone.config
-    if shape.head == "linear" and shape.width == teacher.hidden_size:
+    config = source.backbone.config
+    if own and shape.head == "linear" and shape.width == source.hidden_size:
         raise InvalidInputError(
             f"the student is as wide as its teacher, {shape.width}, and needs no linear head; "
             "leave -linear out of its shape"
         )
     if (shape.intermediate or 0) > config.intermediate_size:
         raise InvalidInputError(
-            f"the student's FFN is {shape.intermediate} wide and its teacher's "
+            f"the student's FFN is {shape.intermediate} wide and its {origin}'s "
             f"{config.intermediate_size}; expected one that is no wider"
         )
-    table = getattr(config, "embedding_size", teacher.hidden_size)  # ELECTRA's may be narrower
-    table = shape.width if table == teacher.hidden_size else table
+    table = getattr(config, "embedding_size", source.hidden_size)  # ELECTRA's may be narrower
+    table = shape.width if table == source.hidden_size else table
     if shape.subvector and table % shape.subvector:
         raise InvalidInputError(
             f"the student's vocabulary table has {table} dimensions, no multiple of the "
@@ -269,16 +281,17 @@ def _new_backbone(config: Any) -> Any:
 
 
 def _checked_layers(
-    teacher: SentenceEncoder, shape: StudentShape, layers: Sequence[int] | None
+    source: SentenceEncoder, shape: StudentShape, layers: Sequence[int] | None, *, own: bool = True
 ) -> list[int]:
     count = shape.layers
-    available = int(teacher.backbone.config.num_hidden_layers)
+    available = int(source.backbone.config.num_hidden_layers)
+    origin = "teacher" if own else "start"
     chosen = list(layers) if layers is not None else kept_layers(available, count)
-    # Only narrow layers may stand twice: whole ones would start as the same function twice.
-    most = available if shape.width == teacher.hidden_size else count
+    # Whole layers of the teacher may not stand twice: they would start as the same function.
+    most = available if own and shape.width == source.hidden_size else count
     if count > most or len(chosen) != count or not all(0 <= i < available for i in chosen):
         raise InvalidInputError(
-            f"a student of {count} layers from teacher layers {chosen}; the teacher has layers "
+            f"a student of {count} layers from {origin} layers {chosen}; the {origin} has layers "
             f"0 to {available - 1}, and as many must be named as the student has"
         )
     return chosen

@@ -10,8 +10,7 @@ import numpy as np
 import torch
 
 from pocketquery.sdk.arrays import Floats, Integers
-from pocketquery.server.modeling import SentenceEncoder
-from pocketquery.server.modeling.vector_cache import cached_vectors
+from pocketquery.server.modeling.vector_cache import VectorSource, cached_vectors
 
 __all__ = [
     "Targets",
@@ -43,7 +42,7 @@ class Targets:
 
 
 def prepare_targets(
-    teacher: SentenceEncoder,
+    teacher: VectorSource,
     texts: Sequence[str],
     documents: Sequence[str],
     cache: Path,

@@ -30,7 +30,7 @@ from pocketquery.server.modeling.layout import Layout
 from pocketquery.server.modeling.sentencepiece_tokenizer import check_sentencepiece
 from pocketquery.server.modeling.weights import load_weights
 
-__all__ = ["Backbone", "load_backbone", "longest_text"]
+__all__ = ["Backbone", "load_backbone", "load_tokenizer", "longest_text"]
 
 _CONFIG, _TOKENIZER_CONFIG = "config.json", "tokenizer_config.json"
 _ADAPTER = "adapter_config.json"
@@ -79,6 +79,22 @@ def load_backbone(
     _check_vocabulary(place, tokenizer, model)
     _check_runs(place, tokenizer, model)
     return Backbone(model, tokenizer)
+
+
+def load_tokenizer(name: str | Path) -> Any:
+    """The fast tokenizer alone of a folder or Hub name.
+
+    Raises:
+        UnknownModelError: there is none.
+    """
+    check_sentencepiece(name)
+    try:
+        return AutoTokenizer.from_pretrained(name, use_fast=True, trust_remote_code=False)
+    except (OSError, ValueError) as error:
+        raise UnknownModelError(
+            f"{name} cannot be loaded as a tokenizer ({str(error).splitlines()[0]}); "
+            "expected a folder or Hub name, or none to train a vocabulary on the texts"
+        ) from error
 
 
 def longest_text(place: Path, layout: Layout, backbone: Backbone) -> int:

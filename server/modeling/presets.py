@@ -38,7 +38,7 @@ PRESETS: Mapping[str, Shape] = {
 
 
 def new_encoder(
-    preset: str,
+    preset: str | Shape,
     tokenizer: Any,
     *,
     pooling: str = "mean",
@@ -48,7 +48,7 @@ def new_encoder(
     """A randomly initialised encoder; one seed gives the same weights every time.
 
     Args:
-        preset: a name of :data:`PRESETS`.
+        preset: a name of :data:`PRESETS`, or a shape.
         tokenizer: a Hugging Face fast tokenizer with padding and mask tokens.
         pooling: ``"mean"``, ``"cls"`` or ``"eos"``.
         max_length: tokens of a text, specials included; there are positions for so many.
@@ -58,13 +58,14 @@ def new_encoder(
         InvalidInputError: unknown preset, a tokenizer without padding or mask token, or a length
             below 4.
     """
-    if preset not in PRESETS:
+    if isinstance(preset, str) and preset not in PRESETS:
         raise InvalidInputError(
             f'unknown preset "{preset}"; expected one of {", ".join(PRESETS)}, or a model\'s folder'
         )
     if max_length < 4:
         raise InvalidInputError(f"max_length is {max_length}; expected at least 4")
-    options = _options(PRESETS[preset], tokenizer, max_length)
+    shape = PRESETS[preset] if isinstance(preset, str) else preset
+    options = _options(shape, tokenizer, max_length)
     config: PretrainedConfig = BertConfig(**options)
     if tokenizer.pad_token_id > 0:  # RoBERTa's kin count positions from the padding id plus one
         options["max_position_embeddings"] += tokenizer.pad_token_id + 1
@@ -72,7 +73,8 @@ def new_encoder(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         backbone = AutoModel.from_config(config, add_pooling_layer=False)
-    return SentenceEncoder(backbone, tokenizer, pooling=pooling, max_length=max_length, name=preset)
+    name = preset if isinstance(preset, str) else "random"
+    return SentenceEncoder(backbone, tokenizer, pooling=pooling, max_length=max_length, name=name)
 
 
 def _options(shape: Shape, tokenizer: Any, max_length: int) -> dict[str, Any]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -14,16 +15,33 @@ from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.files import make_folder, write_atomic
 from pocketquery.sdk.progress import Progress
 from pocketquery.server.modeling.autocast import bfloat16_products, has_bfloat16
-from pocketquery.server.modeling.sentence_encoder import SentenceEncoder
 
-__all__ = ["cached_vectors", "texts_sha256"]
+__all__ = ["VectorSource", "cached_vectors", "texts_sha256"]
 
 
 _PART_TEXTS = 2048  # texts encoded between two writes: what a kill can cost
 
 
+class VectorSource(Protocol):
+    """What vectors are asked of: a ``SentenceEncoder``, or a teacher that is nothing else."""
+
+    max_length: int
+
+    @property
+    def prompts(self) -> Mapping[str, str]: ...
+    @property
+    def dimension(self) -> int: ...
+    @property
+    def device(self) -> torch.device: ...
+    @property
+    def content_id(self) -> str: ...
+    def encode(
+        self, texts: Sequence[str], *, prompt_name: str | None = None, batch_size: int = 64
+    ) -> Floats: ...
+
+
 def cached_vectors(
-    encoder: SentenceEncoder,
+    encoder: VectorSource,
     role: str,
     texts: Sequence[str],
     cache: Path | str,

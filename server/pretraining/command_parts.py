@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 import torch
 
-from pocketquery.sdk.errors import InvalidInputError, UnknownModelError
+from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.files import sha256_bytes
 from pocketquery.server.corpus import GroupList, Kind, ReadOptions, Source
 from pocketquery.server.corpus.readers.reading import open_source, read_all
@@ -200,10 +200,8 @@ def _cache_path(work: Path, name: str, made_of: Mapping[str, Any]) -> Path:
 
 
 def _tokenizer(options: EncoderOptions, sources: Sequence[Source], work: Path, seed: int) -> Any:
-    from transformers import AutoTokenizer
-
     from pocketquery.server.corpus.new_tokenizer import TokenizerConfig, train_tokenizer
-    from pocketquery.server.modeling.sentencepiece_tokenizer import check_sentencepiece
+    from pocketquery.server.modeling.loading import load_tokenizer
 
     name: str | Path | None = options.tokenizer
     if not name:
@@ -215,14 +213,7 @@ def _tokenizer(options: EncoderOptions, sources: Sequence[Source], work: Path, s
         if not (place / "tokenizer.json").is_file():
             return train_tokenizer(largest, place, config)
         name = place
-    check_sentencepiece(name)
-    try:
-        return AutoTokenizer.from_pretrained(name, use_fast=True, trust_remote_code=False)
-    except (OSError, ValueError) as error:
-        raise UnknownModelError(
-            f"{name} cannot be loaded as a tokenizer ({str(error).splitlines()[0]}); "
-            "expected a folder or Hub name, or none to train a vocabulary on the texts"
-        ) from error
+    return load_tokenizer(name)
 
 
 def make_parts(

@@ -79,10 +79,8 @@ def test_the_student_of_a_bundle_learns_on(
     assert second.space["distillation"]["student"] == "1x32"
     assert second.tokenizer.get_vocab() == first.tokenizer.get_vocab()
     capsys.readouterr()
-    refused = {"default": "is of the space", "nothing": "; installed bundles: default"}
-    for start, said in refused.items():
-        assert main([*on[:3], "--start", start, *texts, "--output", str(tmp_path / "no")]) == 2
-        assert said in capsys.readouterr().err
+    assert main([*on[:3], "--start", "nothing", *texts, "--output", str(tmp_path / "no")]) == 2
+    assert "; installed bundles: default" in capsys.readouterr().err
 
 
 def test_a_student_learns_on_wider(files: Path, tmp_path: Path) -> None:

@@ -336,6 +336,21 @@ def write_encoder(desk: Desk) -> None:
     shutil.copytree(small_demo().student, desk.folder / "better")
 
 
+@before("distillation.md")
+def write_service(desk: Desk) -> None:
+    """A service that gives vectors, queries like its users' and documents."""
+    client = "from pocketquery.server.modeling import SentenceEncoder\n\n"
+    client += 'embed = SentenceEncoder.load("demo").encode\n'
+    (desk.folder / "my_api.py").write_text(client, encoding="utf-8")
+    write_collection(desk.folder)
+    lines = small_demo().queries.splitlines()
+    texts = [line.split("\t")[1] for line in lines]
+    (desk.folder / "log.txt").write_text("\n".join(texts), encoding="utf-8")
+    rows = (desk.folder / "corpus.jsonl").read_text(encoding="utf-8").splitlines()
+    documents = [" ".join(json.loads(row)["text"].split()) for row in rows]
+    (desk.folder / "documents.txt").write_text("\n".join(documents), encoding="utf-8")
+
+
 @before("adaptation.md", "pocketquery adapt ")
 def write_strange_texts(desk: Desk) -> None:
     """The demo's student, and an index of texts whose language it does not know yet: Python's own
