@@ -43,8 +43,8 @@ class DistillOptions(Settings):
 
     teacher: Annotated[
         str,
-        "model folder, Hub name, demo, multilingual, or a file of texts and vectors: Parquet or npz with text, "
-        "vector and, if you like, role (query or document)",
+        "model folder, Hub name, demo, multilingual, or a file of texts and vectors: Parquet or "
+        "npz with text, vector and, if you like, role (query or document)",
     ] = "demo"
     output: Annotated[str, "where the student goes", Option("FOLDER")]
     corpus: Annotated[

@@ -23,6 +23,7 @@ from pocketquery.sdk.settings.declaration import Option, Part, Settings
 from pocketquery.sdk.validation import whole
 
 if TYPE_CHECKING:
+    from pocketquery.distill.teachers import Teacher
     from pocketquery.export.bundle.bundling import ExportReport
     from pocketquery.export.quantization.ranking_gate import GateData
     from pocketquery.server.modeling import SentenceEncoder
@@ -179,12 +180,12 @@ def _gate_data(
     )
 
 
-def _teacher(options: ExportCommandOptions, student: SentenceEncoder) -> SentenceEncoder:
+def _teacher(options: ExportCommandOptions, student: SentenceEncoder) -> Teacher:
     """The teacher that is given, or the one the student names."""
-    from pocketquery.server.modeling import SentenceEncoder
+    from pocketquery.distill.teachers import load_teacher
 
     if options.teacher:
-        return SentenceEncoder.load(options.teacher)
+        return load_teacher(options.teacher)
     name = student.space.get("teacher")
     if not name:
         raise UnknownModelError(
@@ -192,7 +193,7 @@ def _teacher(options: ExportCommandOptions, student: SentenceEncoder) -> Sentenc
             "ranking gate; give --teacher"
         )
     try:
-        return SentenceEncoder.load(str(name))
+        return load_teacher(str(name))
     except UnknownModelError as error:  # a teacher in a folder is known by that folder's name only
         raise UnknownModelError(
             f'{options.student} was distilled from "{name}", which encodes the corpus for the '
@@ -200,7 +201,7 @@ def _teacher(options: ExportCommandOptions, student: SentenceEncoder) -> Sentenc
         ) from error
 
 
-def check_teachers_space(what: str, space_id: str, teacher: SentenceEncoder) -> None:
+def check_teachers_space(what: str, space_id: str, teacher: Teacher) -> None:
     """Raise SpaceMismatchError where ``what`` lives in another space than ``teacher``."""
     if space_id != teacher.space_id:
         raise SpaceMismatchError.between(what, space_id, "the teacher", teacher.space_id)

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from pocketquery.sdk.index.documents import Document, content
 
 if TYPE_CHECKING:  # torch is the caller's to import: who only scores rankings needs none
-    from pocketquery.server.modeling import SentenceEncoder
+    from pocketquery.server.modeling.vector_cache import VectorSource
 
 __all__ = ["encode_documents"]
 
 
 def encode_documents(
-    teacher: SentenceEncoder,
+    teacher: VectorSource,
     documents: Sequence[Document],
     *,
     cache: Path | str | None = None,

@@ -38,6 +38,9 @@ class VectorSource(Protocol):
     def encode(
         self, texts: Sequence[str], *, prompt_name: str | None = None, batch_size: int = 64
     ) -> Floats: ...
+    def encode_document(
+        self, texts: Sequence[str], *, show_progress_bar: bool = False
+    ) -> Floats: ...
 
 
 def cached_vectors(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -78,7 +79,7 @@ def test_positions_that_are_numbered_from_the_padding_are_not_moved(tmp_path: Pa
 def test_any_start_with_any_vocabulary_joins_the_space(tmp_path: Path) -> None:
     teacher = asked(bert_teacher(width=96, seed=5))
     tokenizer = xlmr_teacher(tmp_path / "x").tokenizer
-    starts = {
+    starts: dict[str, tuple[Any, Any, str | None, str | None]] = {
         "random": ("random", None, "1x64", None),
         "random, sentencepiece": ("random", tokenizer, "1x64", None),
         "bert": (bert_teacher(), None, None, "3x64x128"),

@@ -18,8 +18,6 @@ from pocketquery.distill.vector_file import FileTeacher
 from pocketquery.export.bundle.bundling import export_bundle
 from pocketquery.sdk.cli import main
 from pocketquery.sdk.errors import ArtifactError, InvalidInputError, PocketQueryError
-from pocketquery.sdk.index.documents import Document
-from pocketquery.server.corpus.shards.vector_table import VectorTable
 from pocketquery.server.modeling import SentenceEncoder
 from tests.tiny_models import bert_teacher, sentences
 
@@ -74,10 +72,9 @@ def test_a_space_is_named_after_the_rows_or_by_the_file(tmp_path: Path) -> None:
     assert first.space_id != FileTeacher(written(tmp_path / "c.npz", TEXTS[::-1])).space_id
     named = FileTeacher(written(tmp_path / "d.npz", space_id="space-ours"))
     assert (named.space_id, named.content_id) == ("space-ours", first.content_id)
-    table = VectorTable("space-theirs", 6, texts=True, extra="shards")  # as encode-corpus writes
-    with table.writer(tmp_path / "e.parquet") as writer:
-        documents = [Document(text, text) for text in TEXTS]
-        writer.write_batch(table.batch(documents, VECTORS.astype(np.float32)))
+    columns = pyarrow.table({"text": TEXTS, "vector": list(VECTORS)})
+    columns = columns.replace_schema_metadata({"pocketquery.space_id": "space-theirs"})
+    pyarrow.parquet.write_table(columns, tmp_path / "e.parquet")
     assert FileTeacher(tmp_path / "e.parquet").space_id == "space-theirs"
 
 
