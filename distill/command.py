@@ -109,10 +109,12 @@ def _run(options: DistillOptions) -> int:
     from pocketquery.distill.bundle_student import load_student
     from pocketquery.distill.distillation import distill
     from pocketquery.distill.teachers import load_teacher
-    from pocketquery.distill.vector_file import FileTeacher
+    from pocketquery.distill.vector_file import SUFFIXES, FileTeacher
     from pocketquery.server.modeling.loading import load_tokenizer
 
-    teacher = FileTeacher(options.teacher) if Path(options.teacher).is_file() else None
+    place = Path(options.teacher)
+    is_of_vectors = place.is_file() or place.suffix in SUFFIXES
+    teacher = FileTeacher(place) if is_of_vectors else None
     texts, documents = _texts(options) if teacher is None else _texts_of(teacher, options)
     start: SentenceEncoder | Literal["random"] | None = None
     if options.start == "random":

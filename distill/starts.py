@@ -106,7 +106,8 @@ def fit_head(student: SentenceEncoder, texts: Sequence[str], vectors: Floats) ->
         centre, mean = states.mean(dim=0), target.mean(dim=0)
         states = states - centre
         square = states.T @ states
-        ridge = _RIDGE * square.diagonal().mean() * torch.eye(len(square), dtype=torch.float64)
+        strength = _RIDGE * square.diagonal().mean() + 1e-9  # of one text there is no square
+        ridge = strength * torch.eye(len(square), dtype=torch.float64)
         weight = torch.linalg.solve(square + ridge, states.T @ (target - mean))  # (width, dim)
         linear.weight.copy_(weight.T)
         linear.bias.copy_(mean - centre @ weight)

@@ -23,7 +23,10 @@ from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError, Miss
 from pocketquery.server.corpus.readers.parquet import is_parquet
 from pocketquery.server.modeling.vector_cache import texts_sha256
 
-__all__ = ["FileTeacher"]
+__all__ = ["SUFFIXES", "FileTeacher"]
+
+SUFFIXES = (".npz", ".parquet")
+"""How the name of such a file ends, if it is to be named where it is missing."""
 
 _NAMES = {"text": ("text", "texts"), "vector": ("vector", "vectors", "embedding", "embeddings")}
 _ROLES = ("query", "document")
@@ -178,7 +181,7 @@ def _read_npz(path: str | Path) -> _Table:
         with Path(path).open("rb") as stream, np.load(stream, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
     except (OSError, ValueError, EOFError, AttributeError, zipfile.BadZipFile) as error:
-        if "allow_pickle" in str(error):
+        if str(error).startswith("Object arrays"):
             raise InvalidInputError(
                 f"{path} has an array of Python objects, which is never read; save the texts with "
                 "np.array(texts, dtype=str), and vectors of one length as floats"

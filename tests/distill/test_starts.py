@@ -49,6 +49,14 @@ def test_a_head_begins_as_the_ridge_regression_of_a_slow_twin() -> None:
     np.testing.assert_allclose(student.encode(texts), expected, atol=1e-4)
 
 
+def test_a_head_of_one_text_is_its_vector() -> None:
+    teacher = asked(bert_teacher(width=96))
+    shape = StudentShape.parse("1x32")
+    student = build_student(bert_teacher(), shape, max_length=48, seed=0, teacher=teacher)
+    fit_head(student, ["rock"], teacher.encode(["rock"]))
+    np.testing.assert_allclose(student.encode(["rock"]), teacher.encode(["rock"]), atol=1e-5)
+
+
 def test_a_token_that_both_have_keeps_its_row_and_a_new_one_gets_a_mean(tmp_path: Path) -> None:
     start = bert_teacher()
     rows = start.backbone.get_input_embeddings().weight.detach()

@@ -140,6 +140,15 @@ def test_any_bytes_are_refused_as_ours(
         FileTeacher(path)
 
 
+def test_what_is_no_such_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "v.csv").write_text("text,vector\n")
+    cases = {"v.csv": "neither Parquet nor a whole npz file", "v.npz": "there is no such file"}
+    for name, message in cases.items():
+        command = ["distill", "--teacher", str(tmp_path / name), "--output", str(tmp_path / "s")]
+        assert main(command) == 2
+        assert message in capsys.readouterr().err
+
+
 def test_a_file_cut_short_is_refused(tmp_path: Path) -> None:
     for name in ("v.npz", "v.parquet"):
         data = written(tmp_path / name).read_bytes()
