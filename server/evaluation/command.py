@@ -79,7 +79,7 @@ class EvaluateOptions(Settings):
         super().__post_init__()
         if not self.bundle and not self.teacher:
             raise InvalidInputError("nothing to measure; expected --bundle, --teacher or both")
-        if self.words and (self.bundle or not self.teacher):
+        if self.words and (self.bundle or self.dataset or self.corpus or self.queries):
             raise InvalidInputError(
                 "--words shows what a teacher predicts; expected --teacher alone"
             )

@@ -81,7 +81,7 @@ class WordPredictor:
         [probabilities] = self.distributions([text])
         top = probabilities.topk(min(most, len(probabilities)))
         return [
-            PredictedWord(self.encoder.tokenizer.decode([token]).strip(), probability)
+            PredictedWord(self.encoder.tokenizer.convert_ids_to_tokens(token), probability)
             for token, probability in zip(top.indices.tolist(), top.values.tolist(), strict=True)
         ]
 

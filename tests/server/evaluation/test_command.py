@@ -69,6 +69,8 @@ def test_the_words_of_a_cpdae_encoder_are_shown(
         run("--teacher", teacher_folder, "--words", "oxygen")
     with pytest.raises(InvalidInputError, match="--teacher alone"):
         run("--bundle", tmp_path, "--words", "oxygen")
+    with pytest.raises(InvalidInputError, match="--teacher alone"):
+        run("--teacher", tmp_path, "--dataset", tmp_path, "--words", "oxygen")
 
 
 def test_the_table_is_readable(
