@@ -13,6 +13,8 @@ from pocketquery.export.settings import (
     ExportOptions,
     GateThresholds,
     GraphOptions,
+    QuantizationOptions,
+    SmallTeacherOptions,
     TrainingOptions,
 )
 from pocketquery.sdk.bundle.manifest import TRAINING_STEP_FILE
@@ -45,8 +47,15 @@ examples:
       --adapter-rank 1 --adapter-train up
   pocketquery export --student student --output bundle --queries queries.tsv --with-tokenizer
 
+A teacher becomes a bundle without training, of all its layers:
+  pocketquery export --teacher multilingual --subvector 8 --four-bit --queries queries.tsv \
+      --corpus corpus.jsonl --output bundle
+  pocketquery export --teacher encoder --vocabulary 30000 --texts texts.txt.gz \
+      --queries queries.tsv --output bundle
+
 The queries calibrate the int8 encoder. With a corpus, it must also rank the documents as the float
-student does; MatMuls go back to float, one by one, until it does.
+student does; MatMuls go back to float, one by one, until it does. A teacher's bundle must rank as
+the teacher does.
 """
 
 
@@ -54,7 +63,9 @@ student does; MatMuls go back to float, one by one, until it does.
 class ExportCommandOptions(Settings):
     """What ``pocketquery export`` takes."""
 
-    student: Annotated[str, "what pocketquery distill wrote", Option("FOLDER")]
+    student: Annotated[
+        str | None, "what pocketquery distill wrote (default: the teacher, small)", Option("FOLDER")
+    ] = None
     output: Annotated[str, "the bundle: a folder, or a file.zip", Option("PATH")]
     queries: Annotated[str, "queries as tsv (id, text) or jsonl", Option("FILE")]
     corpus: Annotated[
@@ -66,6 +77,10 @@ class ExportCommandOptions(Settings):
     teacher: Annotated[
         str | None, "encodes the corpus (default: the student's teacher)", Option("NAME")
     ] = None
+    small: Annotated[
+        SmallTeacherOptions,
+        Part("subvector", "max_length", vocabulary_size="vocabulary", texts="texts"),
+    ] = SmallTeacherOptions()
     cache: Annotated[str | None, "keep the teacher's document vectors here", Option("FOLDER")] = (
         None
     )
@@ -79,6 +94,7 @@ class ExportCommandOptions(Settings):
         TrainingOptions | None,
         Part(objective="training-step", part="training-part", views="training-views"),
     ] = None
+    quantization: Annotated[QuantizationOptions, Part("four_bit")] = QuantizationOptions()
     how: Annotated[ExportOptions, Part("with_tokenizer")] = ExportOptions()
     name: Annotated[str | None, "of the bundle (default: the student folder's name)"] = None
     version: Annotated[str, "of the encoder within its space"] = "1"
@@ -101,6 +117,13 @@ class ExportCommandOptions(Settings):
             raise InvalidInputError(
                 "--qrels is given without --corpus; the ranking gate needs both"
             )
+        if not self.student and not self.teacher:
+            raise InvalidInputError("nothing to export; give --student, or --teacher alone")
+        if self.student and self.small != SmallTeacherOptions():
+            raise InvalidInputError(
+                "--vocabulary, --texts, --subvector and --max-length make a teacher small; "
+                "leave them out beside --student, which has its own"
+            )
 
 
 def export(subparsers: Any) -> None:
@@ -120,6 +143,7 @@ def _export(options: ExportCommandOptions) -> int:
     from pocketquery.export.bundle.bundling import export_bundle
     from pocketquery.server.corpus import read_queries
     from pocketquery.server.modeling import SentenceEncoder
+    from pocketquery.server.modeling.resolve import model_name
 
     output = Path(options.output)
     if options.zip and output.suffix != ".zip":
@@ -129,16 +153,21 @@ def _export(options: ExportCommandOptions) -> int:
         graph=options.graph,
         thresholds=options.thresholds,
         training=options.training,
+        quantization=options.quantization,
     )
     queries = read_queries(options.queries)
-    student = SentenceEncoder.load(options.student)
+    source = options.student or str(options.teacher)
+    student = SentenceEncoder.load(source)
+    gate = _gate_data(options, student, queries)
+    if options.student is None:
+        student = _small(options.small, student, [query.text for query in queries])
     report = export_bundle(
         student,
         output,
         calibration_texts=[query.text for query in queries],
-        gate=_gate_data(options, student, queries),
+        gate=gate,
         options=how,
-        name=options.name or Path(options.student).resolve().name,
+        name=options.name or model_name(source),
         license=options.license,
         version=options.version,
         languages=options.languages,
@@ -148,6 +177,23 @@ def _export(options: ExportCommandOptions) -> int:
     )
     _print_export(report, as_json=options.json)
     return 0
+
+
+def _small(
+    options: SmallTeacherOptions, teacher: SentenceEncoder, queries: Sequence[str]
+) -> SentenceEncoder:
+    from pocketquery.export.small_teacher import small_teacher
+    from pocketquery.server.corpus.readers.lines import numbered_lines
+
+    _say("making the teacher small")
+    lines = numbered_lines(options.texts) if options.texts else ()
+    return small_teacher(
+        teacher,
+        [line for _, line in lines] or queries,
+        vocabulary_size=options.vocabulary_size,
+        subvector=options.subvector,
+        max_length=options.max_length,
+    )
 
 
 def _gate_data(
@@ -169,14 +215,18 @@ def _gate_data(
                 f"{options.qrels} judges none of the queries of {options.queries}; expected "
                 "queries and judgements of one data set, or leave --qrels out"
             )
-    teacher = _teacher(options, student)
-    check_teachers_space(f"the student {options.student}", student.space_id, teacher)
+    teacher = student
+    if options.student is not None:
+        teacher = _teacher(options, student)
+        check_teachers_space(f"the student {options.student}", student.space_id, teacher)
     vectors = encode_documents(teacher, documents, cache=options.cache, show_progress_bar=True)
+    asked = _spread(queries, options.gate_queries)
     return GateData(
-        _spread(queries, options.gate_queries),
+        asked,
         [document.id for document in documents],
         vectors,
         judgements,
+        None if options.student else teacher.encode_query([query.text for query in asked]),
     )
 
 

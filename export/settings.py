@@ -18,6 +18,7 @@ __all__ = [
     "GraphOptions",
     "Objective",
     "QuantizationOptions",
+    "SmallTeacherOptions",
     "TrainedPart",
     "TrainingOptions",
 ]
@@ -59,6 +60,30 @@ class QuantizationOptions(Settings):
     per_channel: Annotated[bool, "one scale per output channel instead of one per matrix"] = True
     seven_bit: Annotated[bool, "7-bit weights, safe on every processor"] = True
     smoothing_alpha: Annotated[float | None, "see quantization/smoothing.py; None: off"] = 0.75
+    four_bit: Annotated[
+        bool,
+        "the layers' weights in 4 bits, half the bytes of int8; browsers then need onnxruntime-web",
+    ] = False
+
+
+@dataclass(frozen=True)
+class SmallTeacherOptions(Settings):
+    """What makes a teacher small, without training."""
+
+    vocabulary_size: Annotated[
+        int | None, whole(), "keep N pieces of its vocabulary (default: all)", Option("N")
+    ] = None
+    texts: Annotated[
+        str | None,
+        "choose pieces and fit codes by these, one a line (default: the queries)",
+        Option("FILE"),
+    ] = None
+    subvector: Annotated[
+        int | None, whole(), "so many dimensions of the vocabulary table share a byte", Option("N")
+    ] = None
+    max_length: Annotated[
+        int | None, whole(4), "tokens of a text (default: the teacher's)", Option("N")
+    ] = None
 
 
 @dataclass(frozen=True)

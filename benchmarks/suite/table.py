@@ -413,6 +413,22 @@ LEFT_OUT = (
         options=("--store",),
         seed=0,
     ),
+    LeftOut(
+        "every_language.py",
+        "an hour: twelve layers encode thousands of passages twice",
+        stores=True,
+        thresholds=(
+            _T("same_share", ">=", 0.97),
+            _T("same/*/share", ">=", 0.93),
+            _T("across_share", ">=", 0.96),
+            _T("bytes", "<=", 32_000_000),
+            _T("p50_over_built_in", "<=", 6),
+            _T("same/*/hybrid_below_best", "<=", 0.01),
+            _T("across/*/hybrid_below_best", "<=", 0.01),
+        ),
+        options=("--store",),
+        seed=0,
+    ),
     LeftOut("poisoning.py", "hours, after the rounds of privacy_utility.py", stores=True),
     LeftOut("ray_corpus.py", "a million texts take an hour of one core"),
 )

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from pocketquery.sdk.errors import InvalidInputError
 
-__all__ = ["Cut", "Draft", "PrunableVocabulary", "choose_pieces", "count_pieces", "newly_unknown"]
+__all__ = ["Cut", "Draft", "PrunableVocabulary", "choose_pieces", "count_pieces"]
 
 Cut = Callable[[str], Sequence[int]]
 """A word to the ids of its pieces."""
@@ -65,11 +65,11 @@ class PrunableVocabulary(Protocol):
         """The vocabulary with these pieces alone."""
 
 
-def count_pieces(words: Mapping[str, int], cut: Cut) -> Counter[int]:
-    """How often each piece occurs, given how often each word does."""
+def count_pieces(words: Mapping[str, int], pieces: Iterable[Sequence[int]]) -> Counter[int]:
+    """How often each piece occurs, given how often each word does and the pieces of each."""
     counts: Counter[int] = Counter()
-    for word, times in words.items():
-        for piece in cut(word):
+    for times, cut in zip(words.values(), pieces, strict=True):
+        for piece in cut:
             counts[piece] += times
     return counts
 
@@ -119,12 +119,3 @@ def _until_covered(
             return
         missing -= counts[piece]
         yield piece
-
-
-def newly_unknown(words: Iterable[str], vocabulary: PrunableVocabulary, draft: Draft) -> list[str]:
-    """The words that the full vocabulary can spell and the draft cannot."""
-    return [
-        word
-        for word in words
-        if draft.unknown in draft.cut(word) and vocabulary.unknown not in vocabulary.cut(word)
-    ]

@@ -33,6 +33,9 @@ __all__ = [
 _ROUNDS = 12  # of k-means; what further ones gain is under a hundredth of the error
 _COUNT_EXPONENT = 0.75  # of a token's count, its weight in the error: rare ones are many
 _CHUNK = 1 << 16
+_FITTED = 1 << 15  # rows that centroids are fitted to; of more, so many at random
+_COUNTED = 1 << 16  # texts whose tokens are counted, evenly spaced
+_BLOCK = 2048  # rows compared with all centroids at once: their distances fit the cache
 
 
 class ProductQuantizedEmbedding(nn.Module):
@@ -116,6 +119,7 @@ def quantise_vocabulary(
     table = student.backbone.get_input_embeddings().weight.detach().float()
     counts = torch.ones(len(table))
     plain = {"return_attention_mask": False, "return_token_type_ids": False}
+    texts = texts[:: 1 + len(texts) // _COUNTED]
     for start in range(0, len(texts), _CHUNK):
         token_ids = student.tokenizer(list(texts[start : start + _CHUNK]), **plain)["input_ids"]
         ids = np.fromiter(chain.from_iterable(token_ids), np.int64)
@@ -160,16 +164,20 @@ def _k_means(
     """uint8 (rows,), the centroid of each; float (256, dimensions)."""
     chosen = torch.multinomial(weights, min(CENTROIDS, len(points)), generator=generator)
     centroids = points[chosen[torch.arange(CENTROIDS) % len(chosen)]]  # a small table's come again
+    every = points
+    if len(points) > _FITTED:
+        rows = torch.randperm(len(points), generator=generator)[:_FITTED]
+        points, weights = points[rows], weights[rows]
     for _ in range(_ROUNDS):
         nearest = _nearest(points, centroids)
         totals = torch.zeros_like(centroids).index_add_(0, nearest, points * weights[:, None])
         shares = torch.zeros(CENTROIDS).index_add_(0, nearest, weights)
         used = shares > 0  # one that nothing is near to stays where it is
         centroids[used] = totals[used] / shares[used, None]
-    return _nearest(points, centroids).to(torch.uint8), centroids
+    return _nearest(every, centroids).to(torch.uint8), centroids
 
 
 def _nearest(points: torch.Tensor, centroids: torch.Tensor) -> torch.Tensor:
-    lengths = centroids.square().sum(dim=1)
-    chunks = (points[start : start + _CHUNK] for start in range(0, len(points), _CHUNK))
-    return torch.cat([(lengths - 2 * chunk @ centroids.T).argmin(dim=1) for chunk in chunks])
+    lengths = centroids.square().sum(dim=1, keepdim=True)
+    blocks = (points[start : start + _BLOCK].T for start in range(0, len(points), _BLOCK))
+    return torch.cat([torch.addmm(lengths, centroids, b, alpha=-2).argmin(dim=0) for b in blocks])

@@ -8,7 +8,7 @@ pieces all stay keeps them, with new numbers, and hence its vector.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -16,12 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pocketquery.distill.pruning.piece_selection import (
-    Cut,
-    Draft,
     PrunableVocabulary,
     choose_pieces,
     count_pieces,
-    newly_unknown,
 )
 from pocketquery.distill.pruning.sentencepiece_pruning import SentencePieceVocabulary
 from pocketquery.distill.pruning.wordpiece_pruning import WordPieceVocabulary
@@ -83,7 +80,8 @@ def prune_vocabulary(
     words = Counter(word for text in texts for word in vocabulary.words(text))
     if not words:
         raise InvalidInputError("found no word in the texts, expected a corpus to count pieces in")
-    counts = count_pieces(words, vocabulary.cut)
+    before = list(map(vocabulary.cut, words))  # once: a corpus has a million different words
+    counts = count_pieces(words, before)
     retained = choose_pieces(
         counts,
         vocabulary,
@@ -92,12 +90,23 @@ def prune_vocabulary(
         least_character=least_character,
     )
     draft = vocabulary.keep(retained)
+    after = list(map(draft.cut, words))
     if not vocabulary.closed and mode == "rebuild" and not least_character:
-        draft = _restore_lost_words(vocabulary, draft, words)
+        while lost := _newly_unknown(before, after, vocabulary.unknown, draft.unknown):
+            draft = vocabulary.keep(lost.union(draft.retained))
+            after = list(map(draft.cut, words))
     return PrunedVocabulary(
         retained=np.array(draft.retained, dtype=np.int64),
         tokenizer_file=draft.tokenizer_file,
-        statistics=_statistics(vocabulary, draft, words, counts),
+        statistics={
+            "size_before": vocabulary.size,
+            "size_after": len(draft.retained),
+            "words": sum(words.values()),
+            "distinct_words": len(words),
+            "coverage": sum(counts[piece] for piece in draft.retained) / sum(counts.values()),
+            "before": _segmentation(words, counts, vocabulary.unknown),
+            "after": _segmentation(words, count_pieces(words, after), draft.unknown),
+        },
         options=draft.options,
     )
 
@@ -116,39 +125,25 @@ def _open(data: bytes, kind: str, layout: str, mode: str) -> PrunableVocabulary:
     )
 
 
-def _restore_lost_words(
-    vocabulary: PrunableVocabulary, draft: Draft, words: Iterable[str]
-) -> Draft:
-    """Take back the pieces of words that became unknown, until there are none left."""
-    while lost := newly_unknown(words, vocabulary, draft):
-        pieces = {piece for word in lost for piece in vocabulary.cut(word)}
-        draft = vocabulary.keep(pieces.union(draft.retained))
-    return draft
-
-
-def _statistics(
-    vocabulary: PrunableVocabulary,
-    draft: Draft,
-    words: Mapping[str, int],
-    counts: Mapping[int, int],
-) -> dict[str, Any]:
+def _newly_unknown(
+    before: Sequence[Sequence[int]], after: Sequence[Sequence[int]], unknown: int, now_unknown: int
+) -> set[int]:
+    """The pieces of the words that the full vocabulary spells and the smaller one does not."""
     return {
-        "size_before": vocabulary.size,
-        "size_after": len(draft.retained),
-        "words": sum(words.values()),
-        "distinct_words": len(words),
-        "coverage": sum(counts[piece] for piece in draft.retained) / sum(counts.values()),
-        "before": _segmentation(words, vocabulary.cut, vocabulary.unknown),
-        "after": _segmentation(words, draft.cut, draft.unknown),
+        piece
+        for old, new in zip(before, after, strict=True)
+        if now_unknown in new and unknown not in old
+        for piece in old
     }
 
 
-def _segmentation(words: Mapping[str, int], cut: Cut, unknown: int) -> dict[str, float]:
-    counts = count_pieces(words, cut)
+def _segmentation(
+    words: Mapping[str, int], counts: Mapping[int, int], unknown: int
+) -> dict[str, float]:
     total = sum(counts.values())
     return {
         "pieces_per_word": total / sum(words.values()),
-        "unknown_rate": counts[unknown] / total,
+        "unknown_rate": counts.get(unknown, 0) / total,
     }
 
 

@@ -284,7 +284,7 @@ def _quantize_gated(
 
     recipe = options.quantization
     source = float_model
-    if recipe.smoothing_alpha is not None:
+    if recipe.smoothing_alpha is not None and not recipe.four_bit:
         ranges = activation_ranges(float_model, ids(split.calibration))
         source = smooth(float_model, ranges, alpha=recipe.smoothing_alpha)
     make = partial(_quantize_without, source, recipe)
@@ -297,7 +297,8 @@ def _quantize_gated(
     model, report = pass_gate(
         float_model,
         make,
-        quantizable_matmuls(source),
+        # What float weights cannot mend is not searched for among them: pieces that are gone.
+        quantizable_matmuls(source) if gate.expected is None else (),
         gate,
         ids(query.text for query in gate.queries),
         ids(split.held_out),

