@@ -114,8 +114,8 @@ def main() -> int:
         "across": across,
         "across_share": float(np.mean([row["share"] for row in across.values()])),
     }
-    for row in [*same.items(), *across.items()]:
-        print(json.dumps(row))
+    for shown in [*same.items(), *across.items()]:
+        print(json.dumps(shown))
     (row,) = (one for one in LEFT_OUT if one.name == "every_language")
     held = [figure for threshold in row.thresholds for figure in threshold.compared(figures)]
     figures["missed"] = [
