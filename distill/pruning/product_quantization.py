@@ -126,7 +126,8 @@ def quantise_vocabulary(
         counts += torch.from_numpy(np.bincount(ids, minlength=len(table)))
     weights = counts**_COUNT_EXPONENT
     generator = torch.Generator().manual_seed(seed)
-    parts = (table[:, start : start + size] for start in range(0, table.shape[1], size))
+    starts = range(0, table.shape[1], size)
+    parts = (table[:, start : start + size].contiguous() for start in starts)
     clusters = [_k_means(part, weights, generator) for part in parts]
     codes = torch.stack([codes for codes, _ in clusters], dim=1)
     embedding = ProductQuantizedEmbedding(
