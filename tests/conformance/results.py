@@ -73,7 +73,7 @@ def main() -> None:
         facets = [one | {"counts": index.facets(**one)} for one in asked]
         groups = [_grouped(index, draw) for _ in range(20)]
         fields = index.fields()
-        misspelt = [
+        misspelt: list[dict[str, Any]] = [
             {"pth": 1, "$or": [{"tag": 1}, {"author.nmae": 2}]}, {"a": 1, "author": 2, "zzz": 3},
             {"$not": {"dates": 1, "lnag": 2, "a.bc": 3, "a..c": 4, "": 5, "path": 6}},
         ]  # fmt: skip
