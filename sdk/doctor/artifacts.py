@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ __all__ = ["check_bundle", "check_index"]
 
 _TIMED_RUNS = 20  # of a query; the median is shown
 _HITS = 10
+_READ_DOCUMENTS = 1000  # whose languages are looked at
 
 
 def check_bundle(path: Path | str, name: str, public_key: str | None) -> Finding:
@@ -29,6 +31,7 @@ def check_bundle(path: Path | str, name: str, public_key: str | None) -> Finding
 
     report = verify(path, public_key=public_key)
     found = f"{report.name} {report.version}, {report.bytes / 1e6:.1f} MB, {report.space_id}"
+    found += f"; reads {', '.join(report.languages) or 'languages it does not list'}"
     if report.golden is not None:
         found += f"; {report.golden.texts} golden texts, cosine {report.golden.least_cosine:.6f}"
     found += f"; signed by {report.signed_by}" if report.signed_by else ""
@@ -52,6 +55,7 @@ def check_index(
     """
     from pocketquery.sdk.doctor.verification import verify_index
     from pocketquery.sdk.index.index import open_index
+    from pocketquery.sdk.languages.reading import REMEDY, ReadingTally
 
     report = verify_index(path, public_key=public_key)
     found = f"{report.documents} documents, {report.bytes / 1e6:.1f} MB, {report.space_id}"
@@ -59,10 +63,14 @@ def check_index(
     yield Finding("index", "files", Severity.OK, found, "", report.to_dict())
     encoder = load()
     with open_index(path, encoder=encoder) as index:
+        tally = ReadingTally(encoder)
+        tally.add(islice(index.documents(), _READ_DOCUMENTS))
         hits = index.search(query, _HITS)
         encode = _median([_timed(lambda: encoder.encode_query(query)) for _ in range(_TIMED_RUNS)])
         search = _median([_timed(lambda: index.search(query, _HITS)) for _ in range(_TIMED_RUNS)])
     details = {"query": query, "encode": encode, "encode_and_search": search, "hits": len(hits)}
+    if tally.message:
+        yield Finding("index", "languages", Severity.WARNING, tally.message, REMEDY)
     found = f"{len(hits)} hits; encoded in {encode * 1e3:.2f} ms, with search {search * 1e3:.2f} ms"
     if hits:
         yield Finding("index", "query", Severity.OK, found, "", details)

@@ -40,6 +40,7 @@ class VerificationReport:
     claimed_key_id: str | None = None
     golden: GoldenAgreement | None = None
     documents: int | None = None
+    languages: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, object]:
         """The fields as JSON can hold them."""
@@ -88,6 +89,7 @@ def verify(path: Path | str, *, public_key: Key | None = None) -> VerificationRe
         signed_by=bundle.signed_by,
         claimed_key_id=manifest.signature_key_id,
         golden=agreement,
+        languages=manifest.languages,
     )
 
 

@@ -17,10 +17,14 @@ from typing import Any
 from pocketquery.sdk.errors import PocketQueryWarning
 from pocketquery.sdk.languages.scripts import MOST_READ, base_code, script_counts
 
-__all__ = ["PACKAGE", "ReadingTally", "language_of", "languages_of", "unread_query"]
+__all__ = ["PACKAGE", "REMEDY", "ReadingTally", "language_of", "languages_of", "unread_query"]
 
 PACKAGE = "pocketquery-multilingual"
 """The encoder of many languages, and what installs it."""
+REMEDY = (
+    f"{PACKAGE} reads many languages: install it, and index again with --bundle {PACKAGE} (in "
+    f'Python encoder=sdk.load("{PACKAGE}"))'
+)
 
 _OWN_SCRIPT = {"Grek": "el", "Armn": "hy", "Thai": "th", "Hang": "ko", "Kana": "ja", "Geor": "ka"}
 _OWN_SCRIPT |= {"Beng": "bn", "Guru": "pa", "Gujr": "gu", "Orya": "or", "Taml": "ta", "Telu": "te"}
@@ -150,8 +154,7 @@ class ReadingTally:
         return (
             f"{unread / self._letters:.0%} of the text is not in a language of the encoder "
             f"{self._name} ({', '.join(shares)}{more}; {reads}). Its words find it, its meaning "
-            f"hardly. {PACKAGE} reads many languages: install it and index again with --bundle "
-            f'{PACKAGE}, in Python encoder=sdk.load("{PACKAGE}")'
+            "hardly"
         )
 
     def warn(self, place: object) -> None:
@@ -159,7 +162,7 @@ class ReadingTally:
         key = self._name, str(place)
         if self.message and key not in _warned:
             _warned.add(key)
-            warnings.warn(self.message, PocketQueryWarning, stacklevel=2)
+            warnings.warn(f"{self.message}. {REMEDY}", PocketQueryWarning, stacklevel=2)
 
 
 _warned: set[tuple[str, str]] = set()
