@@ -78,10 +78,8 @@ def make(data: Path, output: Path) -> None:
     Raises:
         PocketQueryError: of the teacher or the export; ``output`` is as it was.
     """
-    languages = [
-        lzma.decompress(path.read_bytes()).decode("utf-8").splitlines()
-        for path in sorted((data / "common_voice_sentences").glob("*.txt.xz"))
-    ]
+    files = sorted((data / "common_voice_sentences").glob("*.txt.xz"))
+    languages = [lzma.decompress(file.read_bytes()).decode("utf-8").splitlines() for file in files]
     texts = [line for lines in languages for line in islice(cycle(lines), _SENTENCES)]
     # From the end, so that in all but the thin languages the codes have not seen them.
     ranked = [line for lines in languages for line in lines[-_RANKED:]]
@@ -109,6 +107,7 @@ def make(data: Path, output: Path) -> None:
             ),
             name=NAME,
             license="MIT",
+            languages=[file.name.partition(".")[0] for file in files],
             progress=lambda line: print(line, file=sys.stderr),
         )
         values = {
