@@ -35,6 +35,13 @@ __all__ = ["main", "make"]
 
 NAME = "pocketquery-multilingual"
 SUBVECTOR = 8
+# Those of the teacher, as XLM-R has them; a query in the script of none is searched by words alone.
+LANGUAGES = (
+    "af am ar as az be bg bn br bs ca cs cy da de el en eo es et eu fa fi fr fy ga gd gl gu ha "
+    "he hi hr hu hy id is it ja jv ka kk km kn ko ku ky la lo lt lv mg mk ml mn mr ms my ne nl "
+    "no om or pa pl ps pt ro ru sa sd si sk sl so sq sr su sv sw ta te th tl tr ug uk ur uz vi "
+    "xh yi zh"
+)
 _SENTENCES = 1500  # a language; those of a smaller one come again
 _RANKED = 10  # sentences a language, of the ranking gate; halves of five look for their whole
 _CALIBRATION = 8  # sentences a language, of which some are held out
@@ -106,7 +113,7 @@ def make(data: Path, output: Path) -> None:
             ),
             name=NAME,
             license="MIT",
-            languages=[file.name.partition(".")[0] for file in files],
+            languages=LANGUAGES.split(),
             progress=lambda line: print(line, file=sys.stderr),
         )
         values = {
