@@ -33,6 +33,7 @@ examples:
 
 objectives and the texts they learn from, the preferred first:
   mlm           masked words                     documents, sessions, pairs, queries
+  simcse        two dropouts of one text         documents, queries, sessions, pairs
   contrastive   texts of one group               sessions, pairs, documents
   auto_mlm      Auto-MLM                         sessions, pairs, documents, queries
   query_bert    Query-BERT (BYOL)                queries, ...
@@ -41,7 +42,7 @@ objectives and the texts they learn from, the preferred first:
   gur           GUR                              pairs (pocketquery mine pairs), documents
   fine_tune     queries and hard negatives       triples (pocketquery mine triples)
   ict           a sentence finds its passage     documents
-Baselines (cmlm, prop, seed, simcse, tsdae: documents) are in research/: pip install -e ./research
+Baselines (cmlm, prop, seed, tsdae: documents) are in research/: pip install -e ./research
 
 Texts come as a store (pocketquery mine store) or as a raw file: JSON Lines, a table separated by
 tabs, or plain text with blank lines between documents; plain, gzip or xz. Documents may also be a

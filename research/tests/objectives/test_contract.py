@@ -20,7 +20,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
 
 
 def test_all_are_registered() -> None:
-    assert NAMES == ["cmlm", "prop", "quick_thought", "seed", "simcse", "tsdae"]
+    assert NAMES == ["cmlm", "prop", "quick_thought", "seed", "tsdae"]
 
 
 @pytest.mark.parametrize("check", contract.CHECKS)

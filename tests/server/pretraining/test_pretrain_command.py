@@ -209,7 +209,7 @@ def test_weights_are_read_and_one_alone_is_one() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("bert", 'unknown objective "bert"; known are mlm, contrastive'),
+        ("bert", 'unknown objective "bert"; known are mlm, simcse'),
         ("", 'unknown objective ""; known are'),
         ("mlm=much", 'the weight of mlm is "much"'),
         ("mlm=1,gur=inf", 'the weight of gur is "inf"; expected a finite number'),

@@ -11,7 +11,7 @@ import torch
 from pocketquery.server.corpus.groups import Group
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.objectives.shared.losses import cosines
-from pocketquery_research.objectives.simcse import SimCse, SimCseConfig
+from pocketquery.server.objectives.simcse import SimCse, SimCseConfig
 from tests.tiny_models import bert_teacher, sentences
 
 RNG = np.random.default_rng(0)
