@@ -69,7 +69,7 @@ check: .stamps/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy -p pocketquery -p pocketquery_research -p pocketquery_gateway -p pocketquery_attestation -p pocketquery_join -p pocketquery_mobile \
-		-p pocketquery_privacy -p pocketquery_stores -p pocketquery_corpus -p pocketquery_simulation
+		-p pocketquery_privacy -p pocketquery_stores -p pocketquery_corpus -p pocketquery_demo -p pocketquery_simulation
 	$(BIN)/mypy tests examples benchmarks packages/conftest.py packages/*/tests
 	$(BIN)/mypy research/tests research/claims research/studies research/examples
 	$(PYTEST)
@@ -102,7 +102,7 @@ bench-check: .stamps/dev
 	@mkdir -p .stamps && touch $@
 
 .stamps/demo: .stamps/venv pyproject.toml constraints.txt
-	$(INSTALL) ".[demo]"
+	$(INSTALL) ".[demo]" --editable ./packages/pocketquery-demo
 	@touch $@
 
 .stamps/docs: .stamps/venv pyproject.toml constraints.txt
@@ -116,7 +116,7 @@ bench-check: .stamps/dev
 .stamps/dev: .stamps/venv pyproject.toml constraints.txt
 	$(INSTALL) ".[dev]" --editable ./research \
 		--editable ./packages/pocketquery-gateway --editable ./packages/pocketquery-attestation \
-		--editable "./packages/pocketquery-corpus[ray]" --editable ./packages/pocketquery-join --editable ./packages/pocketquery-mobile \
+		--editable "./packages/pocketquery-corpus[ray]" --editable ./packages/pocketquery-demo --editable ./packages/pocketquery-join --editable ./packages/pocketquery-mobile \
 		--editable ./packages/pocketquery-privacy --editable ./packages/pocketquery-simulation --editable "./packages/pocketquery-stores[faiss,parquet,postgres,qdrant]"
 	@touch $@
 

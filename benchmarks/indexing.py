@@ -29,7 +29,9 @@ from data_files import objects
 
 from pocketquery import sdk
 
-CORPUS = Path(__file__).parents[1] / "export" / "demo" / "data" / "corpus.jsonl.gz"
+CORPUS = (
+    Path(__file__).parents[1] / "packages/pocketquery-demo/pocketquery_demo/data/corpus.jsonl.gz"
+)
 LEAST_RATIO = 1.7
 
 

@@ -56,7 +56,7 @@ from tests.sdk.javascript_expectations import well_formed  # noqa: E402
 
 PACKAGE = ROOT / "sdk" / "js"
 SIDE = Path(__file__).with_name("javascript_side")
-DEMO = ROOT / "export" / "demo" / "data"
+DEMO = ROOT / "packages/pocketquery-demo/pocketquery_demo/data"
 MODES = ("dense", "lexical", "hybrid")
 K, CLOSE = 10, 1e-5
 MOST = {

@@ -37,11 +37,11 @@ from unittest import mock
 
 from rivals import plain_automaton
 
-from pocketquery.export.demo_corpus import DATA
 from pocketquery.server.corpus import Group, read_groups, write_text_store
 from pocketquery.server.corpus.mining import lcs_pairs
 from pocketquery.server.corpus.mining.shuffled_groups import unique_groups
 from pocketquery.server.corpus.readers.document_groups import read_document_groups
+from pocketquery_demo.corpus import DATA
 
 LEAST_SPEED = 20.0
 MOST_GROWTH = 1.25

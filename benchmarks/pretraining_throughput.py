@@ -67,10 +67,10 @@ def main() -> int:
 
 def build(folder: Path) -> None:
     """The model both start from, and the pairs both learn from."""
-    from pocketquery.export.demo_corpus import read_demo_corpus
     from pocketquery.server.corpus import split_sentences
     from pocketquery.server.modeling import SentenceEncoder
     from pocketquery.server.modeling.presets import new_encoder
+    from pocketquery_demo.corpus import read_demo_corpus
 
     tokenizer = SentenceEncoder.load("demo").tokenizer
     new_encoder("mini", tokenizer, max_length=LENGTH).save(folder / "model")

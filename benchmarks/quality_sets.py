@@ -15,7 +15,6 @@ from pathlib import Path
 
 from data_files import rows
 
-from pocketquery.export.demo_corpus import is_held_out
 from pocketquery.sdk.files import sha256_bytes
 from pocketquery.sdk.index.documents import Document
 from pocketquery.server.corpus import (
@@ -26,6 +25,7 @@ from pocketquery.server.corpus import (
     read_collection,
     read_queries,
 )
+from pocketquery_demo.corpus import is_held_out
 
 __all__ = ["FORUMS", "SETS", "data_folder", "read_set"]
 

@@ -23,7 +23,7 @@ __all__ = ["QUERIES", "REAL", "Real", "grow", "grow_in_parts", "real_vectors"]
 
 ROOT = Path(__file__).parents[1]
 PUBLIC = ROOT / "data"
-DEMO = ROOT / "export" / "demo" / "data"
+DEMO = ROOT / "packages/pocketquery-demo/pocketquery_demo/data"
 REAL = 10_000
 QUERIES = 300
 _PART = 4096

@@ -28,7 +28,6 @@ import numpy as np
 import onnx
 from data_files import objects, table
 
-from pocketquery.export.demo_corpus import DATA
 from pocketquery.export.quantization.ranking_gate import GateData, compare_rankings
 from pocketquery.export.sessions import GraphSession
 from pocketquery.export.settings import GateThresholds
@@ -38,6 +37,7 @@ from pocketquery.sdk.tokenizers.bert_normalizer import REORDERED
 from pocketquery.sdk.tokenizers.tokenizer import Tokenizer
 from pocketquery.server.corpus import Query, read_queries
 from pocketquery.server.modeling.tokenizer_file import TokenizerFile
+from pocketquery_demo.corpus import DATA
 from pocketquery_mobile.agreement import every_character
 from pocketquery_mobile.graph import (
     StringGraph,

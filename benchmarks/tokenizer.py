@@ -107,7 +107,9 @@ def _vocabulary() -> bytes:
 def _queries(data: Path) -> list[str]:
     nq, squad = data / "nq_open_queries" / "dev.jsonl.gz", data / "squad_dev_passages"
     if not nq.is_file():
-        shipped = sorted((ROOT / "export" / "demo" / "data").glob("*queries.tsv*"))
+        shipped = sorted(
+            (ROOT / "packages/pocketquery-demo/pocketquery_demo/data").glob("*queries.tsv*")
+        )
         return [text for path in shipped for text in _column(path)]
     with gzip.open(nq, "rt", encoding="utf-8") as lines:
         questions = [json.loads(line)["question"] for line in lines]

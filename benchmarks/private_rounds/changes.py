@@ -32,12 +32,12 @@ from pocketquery.client.training.prototypes import PrototypeSource
 from pocketquery.client.training.step import LocalStep
 from pocketquery.client.training.training import train_locally
 from pocketquery.client.transforms import Clip
-from pocketquery.export.demo_corpus import article, read_demo_corpus
 from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.safetensors import parse, serialize
 from pocketquery.sdk.files import write_atomic
 from pocketquery.server.federation.rounds.state import FederationState
+from pocketquery_demo.corpus import article, read_demo_corpus
 
 __all__ = [
     "LOCAL",

@@ -16,12 +16,12 @@ from private_rounds.retrieval import CONDITIONS, Retrieval, Scores, gate_collect
 from pocketquery.client.store.store import Example
 from pocketquery.client.training.monitors import MonitorLimits
 from pocketquery.client.training.training import train_locally
-from pocketquery.export.demo_corpus import read_demo_corpus
 from pocketquery.sdk.arrays import Floats
 from pocketquery.server.federation.releases.gate import Gate
 from pocketquery.server.federation.releases.gate_report import GateSettings, Verdict
 from pocketquery.server.federation.rounds.running_sum import RunningSum
 from pocketquery.server.federation.rounds.shards import LEAST_SHARDS, Aggregation, combine
+from pocketquery_demo.corpus import read_demo_corpus
 
 __all__ = ["ATTACKS", "DEFENCES", "DEVICES", "FEWER", "ROUNDS", "Defence", "Figures", "Poisoning"]
 

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 from private_rounds.changes import SEED, Fleet
 
-from pocketquery.export.demo_corpus import read_demo_corpus
 from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.bundle.adapter_tensors import released
 from pocketquery.sdk.encoder import Encoder
 from pocketquery.server.evaluation import rank_exactly, score_rankings
 from pocketquery.server.federation.releases.gate import GateCollection
 from pocketquery.server.federation.releases.gate_data import judged_by_people
+from pocketquery_demo.corpus import read_demo_corpus
 
 __all__ = ["CONDITIONS", "Retrieval", "Scores", "gate_collection"]
 

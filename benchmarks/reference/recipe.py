@@ -26,12 +26,12 @@ from typing import Any
 from pocketquery.distill import StudentConfig, TrainingConfig, distill
 from pocketquery.distill.texts import query_like_texts, unique_texts
 from pocketquery.export.bundle.bundling import ExportReport, export_bundle
-from pocketquery.export.demo_corpus import is_held_out, read_demo_corpus
 from pocketquery.export.quantization.ranking_gate import GateData
 from pocketquery.sdk.index.documents import Document, content
 from pocketquery.server.corpus import read_documents
 from pocketquery.server.evaluation import encode_documents
 from pocketquery.server.modeling import SentenceEncoder
+from pocketquery_demo.corpus import is_held_out, read_demo_corpus
 
 HERE = Path(__file__).resolve().parent
 VECTORS = HERE.parents[1] / "runs" / "document_vectors"

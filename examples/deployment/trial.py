@@ -26,7 +26,10 @@ from pocketquery.server.federation.releases.registry import Registry
 
 __all__ = ["Trial", "add_arguments", "make_trial", "show"]
 
-_QUERIES = Path(__file__).resolve().parents[2] / "export" / "demo" / "data" / "queries.tsv.gz"
+_QUERIES = (
+    Path(__file__).resolve().parents[2]
+    / "packages/pocketquery-demo/pocketquery_demo/data/queries.tsv.gz"
+)
 _HELD_OUT = 10
 _LEAST = 3  # devices of a private round; such groups hide little
 _FEDERATION = "trial"

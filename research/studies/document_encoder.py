@@ -38,7 +38,6 @@ from starts import Start, start_names
 from study_results import store
 
 from pocketquery.client.bootstrap import bootstrap_difference
-from pocketquery.export.demo_corpus import is_held_out
 from pocketquery.sdk.files import write_atomic
 from pocketquery.server.corpus import Collection, CollectionFiles, find_files, read_collection
 from pocketquery.server.corpus.groups import Group, GroupList
@@ -53,6 +52,7 @@ from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.sentence_encoder import to_device
 from pocketquery.server.objectives import build_objective
 from pocketquery.server.pretraining import Part, PretrainingConfig, pretrain
+from pocketquery_demo.corpus import is_held_out
 
 CLOZE = {
     "similarity": "cosine",

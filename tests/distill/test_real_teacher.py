@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from pocketquery.distill import StudentConfig, TrainingConfig, distill
-from pocketquery.export.demo_corpus import read_demo_corpus
 from pocketquery.sdk.index.documents import content
 from pocketquery.server.evaluation import rank_exactly, score_rankings
 from pocketquery.server.modeling import SentenceEncoder
+from pocketquery_demo.corpus import read_demo_corpus
 
 pytestmark = [pytest.mark.very_slow, pytest.mark.timeout(1800)]
 

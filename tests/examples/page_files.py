@@ -222,6 +222,7 @@ def link_demo(desk: Desk) -> None:
         assert "CI" not in os.environ, "make demo has not run"
         pytest.skip("needs demo/, which make demo leaves")
     (desk.folder / "demo").symlink_to(demo)
+    (desk.folder / "packages").symlink_to(ROOT / "packages")
 
 
 @before("tour.md", "--student student")
@@ -258,14 +259,10 @@ def write_small_checkout(desk: Desk) -> None:
     """A checkout whose demo is small."""
     demo, folder = small_demo(), desk.folder
     for name in CHECKOUT:
-        if name != "export":
-            (folder / name).symlink_to(ROOT / name)
-    (folder / "export" / "demo").mkdir(parents=True)
-    for part in (ROOT / "export", ROOT / "export" / "demo"):
-        for path in part.iterdir():
-            place = folder / path.relative_to(ROOT)
-            if not place.exists():
-                place.symlink_to(demo.data if path.name == "data" else path)
+        (folder / name).symlink_to(ROOT / name)
+    package = folder / "packages" / "pocketquery-demo" / "pocketquery_demo"
+    package.mkdir(parents=True)
+    (package / "data").symlink_to(demo.data)
     (folder / "demo").mkdir()
     shutil.copytree(demo.student, folder / "demo" / "student")
     shutil.copytree(demo.index, folder / "demo" / "index")

@@ -26,7 +26,7 @@ class SmallDemo:
         self.student = folder / "student"
         self.bundle = folder / "bundle"  # with a training step
         self.index = folder / "index"
-        self.data = folder / "data"  # corpus, queries and judgements, as export/demo/data has them
+        self.data = folder / "data"  # corpus, queries and judgements, as pocketquery-demo has them
 
     @property
     def queries(self) -> str:
@@ -57,11 +57,11 @@ def small_demo() -> SmallDemo:
 def _make(made: SmallDemo) -> None:
     from pocketquery.distill import StudentConfig, TrainingConfig, distill
     from pocketquery.export.bundle.bundling import export_bundle
-    from pocketquery.export.demo_corpus import read_demo_corpus
     from pocketquery.export.settings import ExportOptions, TrainingOptions
     from pocketquery.sdk.index.documents import content
     from pocketquery.sdk.indexing.building import build_index
     from pocketquery.server.modeling import SentenceEncoder
+    from pocketquery_demo.corpus import read_demo_corpus
 
     corpus = read_demo_corpus()
     learnt = corpus.training_documents

@@ -35,7 +35,7 @@ from tests.tiny_models import sentences
 
 FLEET = ROOT / "examples" / "fleet"
 TRAINABLE, INDEX = ROOT / "trainable", ROOT / "demo" / "index"
-QUERIES = ROOT / "export" / "demo" / "data" / "queries.tsv.gz"
+QUERIES = ROOT / "packages/pocketquery-demo/pocketquery_demo/data/queries.tsv.gz"
 SPKI = bytes.fromhex("302a300506032b6570032100")
 ROUND = {
     "rounds": 1,

@@ -29,7 +29,7 @@ from tests.tiny_models import sentences
 SERVE = WEB / "serve.py"
 TRAINING = ROOT / "conformance" / "training" / "bundle"
 REFERENCE = ROOT / "benchmarks" / "reference" / "bundle"
-CORPUS = ROOT / "export" / "demo" / "data" / "corpus.jsonl.gz"
+CORPUS = ROOT / "packages/pocketquery-demo/pocketquery_demo/data/corpus.jsonl.gz"
 KEY = base64.b64encode(bytes.fromhex("302a300506032b6570032100") + bytes(range(32))).decode()
 WORDS = "water oxygen norman castle geology rock teacher school pharmacy drug empire trade".split()
 SEARCHES = [

@@ -26,6 +26,7 @@ ALLOWED = {
 BESIDE = {
     "pocketquery-attestation": {"pocketquery_attestation", "pocketquery_gateway", "sdk"},
     "pocketquery-corpus": {"pocketquery_corpus", "server", "sdk"},
+    "pocketquery-demo": {"pocketquery_demo", "export", "distill", "server", "sdk"},
     "pocketquery-gateway": {"pocketquery_gateway", "server", "client", "sdk"},
     "pocketquery-join": {"pocketquery_join", "client", "sdk"},
     "pocketquery-mobile": {"pocketquery_mobile", "export", "server", "sdk"},

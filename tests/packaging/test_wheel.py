@@ -1,4 +1,4 @@
-"""What the wheel carries: every package, the types' mark, the demo's data, all commands."""
+"""What the wheel carries: every package, the types' mark, all commands."""
 
 from __future__ import annotations
 
@@ -37,9 +37,7 @@ def test_every_module_and_data_file_is_in_it_and_nothing_else(wheel: zipfile.Zip
         "pocketquery/" + path.relative_to(ROOT).as_posix()
         for package in PACKAGES
         for path in (ROOT / package).rglob("*")
-        if path.suffix == ".py"
-        or path.name == "py.typed"
-        or path.parent.name in ("data", "default", "web")
+        if path.suffix == ".py" or path.name == "py.typed" or path.parent.name in ("default", "web")
         if ROOT / "sdk" / "js" not in path.parents
     }
     packed = {
@@ -49,8 +47,6 @@ def test_every_module_and_data_file_is_in_it_and_nothing_else(wheel: zipfile.Zip
     }
     assert packed == on_disk
     assert "pocketquery/sdk/default/encoder.onnx" in packed
-    for name in ("corpus.jsonl.gz", "queries.tsv.gz", "qrels.tsv.gz", "LICENSE.md"):
-        assert f"pocketquery/export/demo/data/{name}" in packed
     assert {f"pocketquery/{package}/py.typed" for package in PACKAGES} <= packed
 
 
@@ -98,7 +94,7 @@ def test_all_commands_are_found_and_their_modules_are_there(wheel: zipfile.ZipFi
     commands = dict(points["pocketquery.commands"])
     written = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     assert commands == written["entry-points"]["pocketquery.commands"]
-    issued = {"distill", "export", "index", "encode", "search", "evaluate", "verify", "demo"}
+    issued = {"distill", "export", "index", "encode", "search", "evaluate", "verify"}
     assert issued <= commands.keys()
     assert dict(points["console_scripts"]) == {"pocketquery": "pocketquery.sdk.cli:main"}
     for target in [*commands.values(), points["console_scripts"]["pocketquery"]]:
@@ -128,6 +124,7 @@ def test_the_version_is_written_once_and_javascript_has_the_same(wheel: zipfile.
         ("pocketquery-attestation", "attestation", {"app-attest", "play-integrity"}),
         ("pocketquery-corpus", "commands", {"encode-corpus"}),
         ("pocketquery-corpus", "corpora", {"shards", "mining"}),
+        ("pocketquery-demo", "commands", {"demo"}),
         ("pocketquery-gateway", "commands", {"gateway"}),
         ("pocketquery-gateway", "round_nodes", {"gateways"}),
         ("pocketquery-join", "commands", {"join"}),
@@ -151,7 +148,7 @@ def test_a_package_brings_its_modules_and_plug_ins(
     assert packed == {
         file.relative_to(tmp_path / name).as_posix()
         for file in files
-        if file.suffix in (".py", ".typed", ".json", ".html")
+        if file.suffix in (".py", ".typed", ".json", ".html", ".gz", ".md")
     }
     assert f"{name.replace('-', '_')}/py.typed" in packed
     written = ConfigParser(delimiters=("=",))

@@ -17,12 +17,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pocketquery.export.demo_corpus import DATA
 from pocketquery.export.graph_editing import GraphEditor
 from pocketquery.sdk.errors import UnknownModelError
 from pocketquery.sdk.tokenizers.bert_normalizer import REORDERED
 from pocketquery.sdk.tokenizers.tokenizer import open_tokenizer
 from pocketquery.server.corpus import read_queries
+from pocketquery_demo.corpus import DATA
 from pocketquery_mobile.sentencepiece import add_sentencepiece
 from pocketquery_mobile.wordpiece import EXTENSIONS, add_wordpiece
 from tests.sdk.diverse_text import (

@@ -16,7 +16,7 @@ from pocketquery.sdk.indexing.building import build_index
 
 __all__ = ["K", "encoder", "index", "queries", "recall"]
 
-DATA = Path(__file__).parents[3] / "export" / "demo" / "data"
+DATA = Path(__file__).parents[2] / "pocketquery-demo" / "pocketquery_demo" / "data"
 K = 10
 
 

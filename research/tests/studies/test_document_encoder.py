@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from pocketquery.export.demo_corpus import HELD_OUT_ARTICLES
 from pocketquery.sdk.index.documents import Document
 from pocketquery.server.corpus import Collection, Query
+from pocketquery_demo.corpus import HELD_OUT_ARTICLES
 
 FOLDER = Path(__file__).parents[2] / "studies"
 

@@ -19,8 +19,6 @@ from pocketquery.distill import (
     unique_texts,
 )
 from pocketquery.export.bundle.bundling import export_bundle
-from pocketquery.export.demo.results import DemoResults, System
-from pocketquery.export.demo_corpus import DemoCorpus, read_demo_corpus
 from pocketquery.export.quantization.ranking_gate import GateData
 from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.index.documents import content
@@ -28,6 +26,8 @@ from pocketquery.sdk.indexing.building import build_index
 from pocketquery.server.corpus import Query
 from pocketquery.server.evaluation import encode_documents, evaluate
 from pocketquery.server.modeling import SentenceEncoder
+from pocketquery_demo.corpus import DemoCorpus, read_demo_corpus
+from pocketquery_demo.results import DemoResults, System
 
 __all__ = ["SEARCHES", "DemoSettings", "run_demo"]
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pocketquery.export.demo.report import report_page
-from pocketquery.export.demo.results import DemoResults, System
 from pocketquery.sdk.index.index import Hit
+from pocketquery_demo.report import report_page
+from pocketquery_demo.results import DemoResults, System
 
 _METRICS = ("ndcg@10", "mrr@10", "recall@1", "recall@5", "recall@20", "recall@100")
 _SYSTEMS = (

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from pocketquery.export.demo.results import DemoResults, System
 from pocketquery.server.pages.svg import (
     BLUE,
     GREEN,
@@ -18,6 +17,7 @@ from pocketquery.server.pages.svg import (
     svg,
     tidy,
 )
+from pocketquery_demo.results import DemoResults, System
 
 __all__ = ["LABELS", "quality_plot"]
 

@@ -9,12 +9,12 @@ import pytest
 
 from pocketquery import sdk
 from pocketquery.distill import TrainingConfig
-from pocketquery.export.demo.journey import DemoSettings, run_demo
-from pocketquery.export.demo.report import report_page, results_table, searches_text
-from pocketquery.export.demo.results import DemoResults
-from pocketquery.export.demo_corpus import DemoCorpus, article, read_demo_corpus
 from pocketquery.sdk.index.index import Hit
 from pocketquery.server.corpus import Collection
+from pocketquery_demo.corpus import DemoCorpus, article, read_demo_corpus
+from pocketquery_demo.journey import DemoSettings, run_demo
+from pocketquery_demo.report import report_page, results_table, searches_text
+from pocketquery_demo.results import DemoResults
 from tests.tiny_models import bert_teacher
 
 

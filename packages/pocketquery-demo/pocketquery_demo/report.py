@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from pocketquery.export.demo.plots import LABELS, quality_plot
-from pocketquery.export.demo.results import DemoResults, System
 from pocketquery.sdk.index.index import Hit
 from pocketquery.server.pages.page import METRIC_NAMES, key_figures, page, table
+from pocketquery_demo.plots import LABELS, quality_plot
+from pocketquery_demo.results import DemoResults, System
 
 __all__ = ["report_page", "results_table", "searches_text"]
 

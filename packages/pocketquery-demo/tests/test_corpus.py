@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from pocketquery.export.demo_corpus import (
+from pocketquery_demo.corpus import (
     HELD_OUT_ARTICLES,
     article,
     is_held_out,

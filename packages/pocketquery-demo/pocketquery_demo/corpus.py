@@ -21,7 +21,7 @@ from pocketquery.server.corpus import (
 
 __all__ = ["DATA", "HELD_OUT_ARTICLES", "DemoCorpus", "article", "is_held_out", "read_demo_corpus"]
 
-DATA = Path(__file__).parent / "demo" / "data"
+DATA = Path(__file__).parent / "data"
 """Corpus, questions and judgements, with their licence (CC BY-SA 4.0)."""
 
 HELD_OUT_ARTICLES = frozenset(

@@ -45,9 +45,9 @@ def demo(subparsers: Any) -> None:
 
 def _run(options: DemoOptions) -> int:
     # torch, onnx and matplotlib come with these: only when the command runs.
-    from pocketquery.export.demo.journey import run_demo
-    from pocketquery.export.demo.report import report_page, results_table, searches_text
     from pocketquery.sdk.files import write_atomic
+    from pocketquery_demo.journey import run_demo
+    from pocketquery_demo.report import report_page, results_table, searches_text
 
     output = Path(options.output)
     results = run_demo(output, say=_say, show_progress_bar=True)
