@@ -161,7 +161,7 @@ def asked(
     for question, passage, *_ in judged:
         if passage in texts:
             right.setdefault(question, {})[passage] = 1
-    answered = [row for row in questions if row[0] in right]
+    answered = [row for row in questions if row[0] in right and row[1].strip()]
     chosen = [answered[i * len(answered) // most] for i in range(min(most, len(answered)))]
     if len(answered) <= most:
         chosen = answered
