@@ -11,7 +11,7 @@ from torch import nn
 from pocketquery.distill import StudentConfig, TrainingConfig, distill
 from pocketquery.distill.exportable import check_exportable
 from pocketquery.export.onnx_graph import build_graph
-from pocketquery.sdk.errors import UnknownModelError
+from pocketquery.sdk.errors import PocketQueryWarning, UnknownModelError
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.layout import Normalize
 from tests.tiny_models import bert_teacher, sentences, xlmr_teacher
@@ -76,19 +76,25 @@ REFUSED: dict[str, tuple[Callable[[], SentenceEncoder], str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_export_refuses_is_refused_before_training(tmp_path: Path, name: str) -> None:
-    make, said = REFUSED[name]
-    with pytest.raises(UnknownModelError, match=said):
+def test_layers_that_export_refuses_are_not_cut(name: str) -> None:
+    make, reason = REFUSED[name]
+    with pytest.raises(UnknownModelError, match=reason):
         build_graph(make())
-    with pytest.raises(UnknownModelError, match=said):
-        distill(
+    with pytest.raises(UnknownModelError, match=reason):
+        check_exportable(make())
+
+
+def test_a_student_of_such_a_teacher_starts_from_the_built_in_encoder(tmp_path: Path) -> None:
+    make, reason = REFUSED["last token"]
+    with pytest.warns(PocketQueryWarning, match=f"starts from the built-in encoder.*{reason}"):
+        report = distill(
             make(),
             sentences(8),
             tmp_path / "student",
-            student=StudentConfig("2x64"),
+            student=StudentConfig("2x384"),
             config=TrainingConfig(steps=1, batch_size=4),
         )
-    assert not list(tmp_path.iterdir())
+    assert report.start == "pocketquery-minilm-6mb"
 
 
 def test_a_lowercasing_sentencepiece_tokenizer_is_refused(tmp_path: Path) -> None:
