@@ -215,7 +215,7 @@ def _gate_data(
                 f"{options.qrels} judges none of the queries of {options.queries}; expected "
                 "queries and judgements of one data set, or leave --qrels out"
             )
-    teacher = student
+    teacher: Teacher = student
     if options.student is not None:
         teacher = _teacher(options, student)
         check_teachers_space(f"the student {options.student}", student.space_id, teacher)
@@ -226,7 +226,7 @@ def _gate_data(
         [document.id for document in documents],
         vectors,
         judgements,
-        None if options.student else teacher.encode_query([query.text for query in asked]),
+        None if options.student else student.encode_query([query.text for query in asked]),
     )
 
 
