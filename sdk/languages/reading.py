@@ -17,13 +17,11 @@ from typing import Any
 from pocketquery.sdk.errors import PocketQueryWarning
 from pocketquery.sdk.languages.scripts import MOST_READ, base_code, script_counts
 
-__all__ = ["PACKAGE", "REMEDY", "ReadingTally", "language_of", "languages_of", "unread_query"]
+__all__ = ["REMEDY", "ReadingTally", "language_of", "languages_of", "unread_query"]
 
-PACKAGE = "pocketquery-multilingual"
-"""The encoder of many languages, and what installs it."""
 REMEDY = (
-    f"{PACKAGE} reads many languages: install it, and index again with --bundle {PACKAGE} (in "
-    f'Python encoder=sdk.load("{PACKAGE}"))'
+    "an encoder of many languages is made by: pocketquery export --teacher multilingual "
+    "(docs/how-to/many-languages.md); index again with --bundle and its place"
 )
 
 _OWN_SCRIPT = {"Grek": "el", "Armn": "hy", "Thai": "th", "Hang": "ko", "Kana": "ja", "Geor": "ka"}
@@ -96,8 +94,7 @@ def unread_query(name: str, languages: Sequence[str]) -> str:
     """What to say of a query that an encoder does not read."""
     return (
         f"the encoder {name} does not read the query's letters (it reads "
-        f"{', '.join(languages) or 'others'}), so its words alone are searched; {PACKAGE} reads "
-        "many languages (docs/how-to/many-languages.md)"
+        f"{', '.join(languages) or 'others'}), so its words alone are searched; {REMEDY}"
     )
 
 

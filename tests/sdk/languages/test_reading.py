@@ -15,7 +15,7 @@ from pocketquery import sdk
 from pocketquery.sdk.errors import PocketQueryWarning
 from pocketquery.sdk.index.documents import Document
 from pocketquery.sdk.languages import reading
-from pocketquery.sdk.languages.reading import PACKAGE, ReadingTally, language_of, languages_of
+from pocketquery.sdk.languages.reading import ReadingTally, language_of, languages_of
 
 TEXTS = {
     "en": "The train to Oslo leaves at seven, and it is the last one of the day.",
@@ -129,7 +129,7 @@ def test_an_encoder_without_languages_is_judged_by_what_it_cannot_spell(
 
 
 def test_a_place_is_warned_of_once(encoder: sdk.Encoder, tmp_path: Path) -> None:
-    with pytest.warns(PocketQueryWarning, match=PACKAGE):
+    with pytest.warns(PocketQueryWarning, match="export --teacher multilingual"):
         tallied(encoder, de=1).warn(tmp_path / "a")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
