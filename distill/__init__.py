@@ -9,7 +9,6 @@ from pocketquery.sdk.lazy import lazy_names
 if TYPE_CHECKING:
     from pocketquery.distill.adaptation.adapter_adaptation import adapt_adapter, adapter_config
     from pocketquery.distill.adaptation.student_adaptation import StudentAdaptation, adapt_student
-    from pocketquery.distill.bundle_student import bundle_student, load_student
     from pocketquery.distill.distillation import DistillationReport, distill
     from pocketquery.distill.losses import cosine_loss, ranking_loss, share_loss
     from pocketquery.distill.pruning.pruned_student import prune_student
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
         TrainingConfig,
     )
     from pocketquery.distill.student import PRESETS, StudentShape, build_student
+    from pocketquery.distill.student_of_bundle import bundle_student, load_student
     from pocketquery.distill.texts import query_like_texts, unique_texts
     from pocketquery.distill.training import train
 
@@ -57,7 +57,7 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "adaptation.adapter_adaptation": ["adapt_adapter", "adapter_config"],
-        "bundle_student": ["bundle_student", "load_student"],
+        "student_of_bundle": ["bundle_student", "load_student"],
         "distillation": ["distill", "DistillationReport"],
         "losses": ["cosine_loss", "ranking_loss", "share_loss"],
         "pruning.pruned_student": ["prune_student"],

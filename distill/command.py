@@ -106,8 +106,8 @@ def distill(subparsers: Any) -> None:
 
 def _run(options: DistillOptions) -> int:
     # torch comes with these: only when the command runs, not when its help is shown.
-    from pocketquery.distill.bundle_student import load_student
     from pocketquery.distill.distillation import distill
+    from pocketquery.distill.student_of_bundle import load_student
     from pocketquery.distill.teachers import load_teacher
     from pocketquery.distill.vector_file import SUFFIXES, FileTeacher
     from pocketquery.server.modeling.loading import load_tokenizer

@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from pocketquery.distill.bundle_student import load_student
 from pocketquery.distill.exportable import check_exportable
 from pocketquery.distill.pruning.product_quantization import (
     expand_vocabulary,
@@ -26,6 +25,7 @@ from pocketquery.distill.student import (
     student_shape,
     widen_student,
 )
+from pocketquery.distill.student_of_bundle import load_student
 from pocketquery.distill.targets import prepare_targets
 from pocketquery.distill.teachers import Teacher, check_steady
 from pocketquery.distill.training import interpolate, train

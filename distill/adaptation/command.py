@@ -86,7 +86,7 @@ def _run(options: AdaptStudentOptions) -> int:
     # torch comes with these: only when the command runs, not when its help is shown.
     from pocketquery.distill.adaptation.adapter_adaptation import adapt_adapter, adapter_config
     from pocketquery.distill.adaptation.student_adaptation import adapt_student
-    from pocketquery.distill.bundle_student import bundle_student, load_student
+    from pocketquery.distill.student_of_bundle import bundle_student, load_student
     from pocketquery.sdk.bundle.adapter import read_adapter
     from pocketquery.sdk.bundle.bundle import Bundle
     from pocketquery.sdk.index.index import open_index

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from pocketquery.distill import StudentConfig, StudentShape, TrainingConfig, build_student, distill
-from pocketquery.distill.bundle_student import load_student
 from pocketquery.distill.starts import check_vocabulary, fit_head, with_vocabulary
+from pocketquery.distill.student_of_bundle import load_student
 from pocketquery.distill.teachers import VectorTeacher
 from pocketquery.distill.vector_file import FileTeacher
 from pocketquery.sdk.errors import InvalidInputError, PocketQueryWarning

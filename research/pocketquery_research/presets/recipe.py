@@ -18,10 +18,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pocketquery.distill.bundle_student import load_student
 from pocketquery.distill.distillation import distill
 from pocketquery.distill.settings import StudentConfig, TrainingConfig
 from pocketquery.distill.student import StudentShape
+from pocketquery.distill.student_of_bundle import load_student
 from pocketquery.distill.targets import prepare_targets
 from pocketquery.export.package_command import CARD
 from pocketquery.sdk.bundle.manifest import Manifest

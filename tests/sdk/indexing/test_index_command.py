@@ -87,6 +87,8 @@ def test_an_index_from_elsewhere_does_not_choose_the_folder(
     monkeypatch: pytest.MonkeyPatch,
     option: str,
 ) -> None:
+    if option == "--watch":
+        pytest.importorskip("watchfiles")
     own, received = tmp_path / "pocketquery" / "index", tmp_path / "received"
     private = tmp_path / "private"
     private.mkdir()

@@ -49,6 +49,7 @@ async function packedData(): Promise<string> {
   const { searches } = JSON.parse(text("search", "expected.json")) as { searches: Data["search"]["searches"] };
   const vectors: Record<string, number[]> = {};
   for (const { query } of searches) vectors[query] = Array.from(await encoder.encodeQuery(query));
+  const unread = Object.keys(vectors).filter((query) => !encoder.reads(query));
   await encoder.close();
   const { base, compact, changed, changes } = JSON.parse(text("index", "expected.json.gz")) as Data;
   const models = Object.entries(EXPECTED.models).map(([name, { texts, ids }]) => ({
@@ -71,6 +72,7 @@ async function packedData(): Promise<string> {
     words: some((JSON.parse(text("words", "terms.json.gz")) as { texts: Data["words"] }).texts),
     search: { size: 30, searches },
     vectors,
+    unread,
     wordpiece: {
       tokenizer: wordpiece.tokenizer,
       texts: some(wordpiece.texts),

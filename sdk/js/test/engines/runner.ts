@@ -55,6 +55,8 @@ export interface Data {
   /** With the vectors of their queries, by the text. */
   search: Answers;
   vectors: Record<string, number[]>;
+  /** Queries that the encoder does not read: words alone find for them. */
+  unread: string[];
   wordpiece: { tokenizer: object; texts: string[]; cases: { change: object; max_length: number; ids: number[][] }[] };
   sentencepiece: { model: string; texts: string[]; ids: number[][] }[];
   lives: Step[][];
@@ -102,6 +104,7 @@ export async function run(text: string, tell: (line: string) => void): Promise<v
       const encoder = {
         spaceId: (await opened(data.indexes.search)).spaceId,
         encodeQuery: async (query: string) => Float32Array.from(data.vectors[query]!),
+        reads: (query: string) => !data.unread.includes(query),
       };
       return searched(await opened(data.indexes.search, { encoder }), data.search);
     },
