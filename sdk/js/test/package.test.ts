@@ -49,7 +49,7 @@ test("the packed files and their sizes", () => {
     assert.ok(size < 48_500, `${name} has ${size} bytes, compressed`);
   }
   const search = gzipSync(readFileSync(join(PACKAGE, "dist", "pocketquery.search.worker.min.js"))).length;
-  assert.ok(search < 88_000, `the worker with an index has ${search} bytes, compressed`);
+  assert.ok(search < 90_000, `the worker with an index has ${search} bytes, compressed`);
 });
 
 test("no source imports itself, by whichever way round", () => {

@@ -125,11 +125,12 @@ export async function run(text: string, tell: (line: string) => void): Promise<v
         encodeDocument: async (texts: readonly string[]) => texts.map((one) => vectorOf(one, data.dimension)),
       };
       const index = await openIndex(null, { encoder: encoder as never, changes: new MemoryChanges() });
-      await index.add(data.words.slice(0, 40).map(([, words], i) => ({ id: `d${i}`, text: words, metadata: { i } })));
+      const texts = data.words.slice(0, 40);
+      await index.add(texts.map(([, words], i) => ({ id: `d${i}`, text: words, metadata: { i } })));
       await index.delete(["d3", "d4"]);
       const hits = await index.search("sea bridge ñandú 東京", { mode: "hybrid", k: 20, filter: { i: { $gte: 2 } } });
       const again = await index.search(data.words[7]![1], { mode: "hybrid", k: 3 });
-      return [2, hits.length === 20 && again.length === 3 && index.size === 38 ? [] : [hits.length, again.length, index.size], [hits, again]];
+      return [2, hits.length === 20 && again.length === 3 && index.size === texts.length - 2 ? [] : [hits.length, again.length, index.size], [hits, again]];
     },
     store: async () => {
       const wrong: unknown[] = [];
