@@ -17,6 +17,7 @@ from typing import Any, Self, TypeAlias
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from pocketquery.sdk.arrays import AnyFloats, Floats
 from pocketquery.sdk.errors import InvalidInputError, MissingExtraError, UnknownModelError
@@ -24,7 +25,14 @@ from pocketquery.server.modeling import SentenceEncoder, resolve_model, weights_
 from pocketquery.server.modeling.resolve import model_name
 from pocketquery.server.modeling.sentence_encoder import to_device
 
-__all__ = ["ModelTeacher", "Teacher", "VectorTeacher", "check_steady", "load_teacher"]
+__all__ = [
+    "ModelTeacher",
+    "Teacher",
+    "VectorTeacher",
+    "check_steady",
+    "directions",
+    "load_teacher",
+]
 
 _PROBES = (
     "How do I reset my password?",
@@ -34,6 +42,15 @@ _PROBES = (
 )
 _LEAST_COSINE = 1 - 1e-3  # of a text's vectors from two calls: services round
 _LEAST_COSINE_BESIDE = 1 - 1e-4  # of a text's vectors alone and beside a longer one
+
+
+def directions(vectors: AnyFloats) -> tuple[Floats, NDArray[np.intp]]:
+    """``vectors`` (n, dimension) as float32 rows of unit length, and which rows have no direction:
+    zeros, or values that are not finite."""
+    norms = np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)
+    bad = np.flatnonzero(~np.isfinite(norms) | (norms == 0))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return (vectors / norms).astype(np.float32), bad
 
 
 class VectorTeacher:
@@ -92,14 +109,12 @@ class VectorTeacher:
                 f"{self.name} gave {vectors.dtype} of shape {vectors.shape} for {len(texts)} "
                 "texts, expected floats, a row for each"
             )
-        norms = np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)
-        bad = np.flatnonzero(~np.isfinite(norms) | (norms == 0))
+        unit, bad = directions(vectors)
         if len(bad):
             raise InvalidInputError(
                 f"{self.name} gave a vector of zeros, or one that is not finite, for "
                 f"{texts[bad[0]][:60]!r}; expected finite numbers with a direction"
             )
-        unit: Floats = (vectors / norms).astype(np.float32)
         return unit
 
     @cached_property

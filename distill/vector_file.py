@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from pocketquery.distill.teachers import VectorTeacher
+from pocketquery.distill.teachers import VectorTeacher, directions
 from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError, MissingExtraError
 from pocketquery.server.corpus.readers.parquet import is_parquet
@@ -154,15 +154,13 @@ def _checked_vectors(path: str | Path, table: _Table) -> Floats:
             f"{path} has {' and '.join(map(str, counts))} texts, vectors"
             f"{' and roles' if table.roles is not None else ''}; expected as many of each"
         )
-    norms = np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)
-    bad = np.flatnonzero(~np.isfinite(norms) | (norms == 0))
+    unit, bad = directions(vectors)
     if len(bad):
         raise InvalidInputError(
             f"{path}, row {bad[0] + 1} ({str(table.texts[bad[0]])[:60]!r}): the vector is all "
             f"zeros or has a value that is not finite, as in {len(bad)} of {len(vectors)} rows; "
             "expected finite numbers with a direction"
         )
-    unit: Floats = (vectors / norms).astype(np.float32)
     return unit
 
 
