@@ -9,13 +9,13 @@ asked for. Fields this release does not know are ignored, a newer ``format_versi
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from pocketquery.sdk.errors import CorruptArtifactError
 from pocketquery.sdk.fields import Fields, shortened
+from pocketquery.sdk.languages.scripts import LANGUAGE_CODE
 
 __all__ = [
     "FORMAT",
@@ -60,7 +60,6 @@ _MOST_CHARACTERS = 1024  # of a name, a version, an id, a licence
 MOST_PROMPTS = 64
 MOST_PROMPT = 1 << 14  # characters
 _MOST_LANGUAGES = 1 << 9
-_LANGUAGE = re.compile("[a-z]{2,3}(-[A-Za-z0-9]{1,8}){0,3}")
 _MOST_FILE_NAME = 128  # characters
 
 _KINDS = ("wordpiece", "sentencepiece")
@@ -136,7 +135,7 @@ class Manifest(NamedTuple):
             expected = f"at least 3 (two special tokens and one of the text), at most {MOST_IDS}"
             raise _wrong("max_length", str(self.max_length), expected)
         for language in self.languages:
-            if not isinstance(language, str) or not _LANGUAGE.fullmatch(language):
+            if not isinstance(language, str) or not LANGUAGE_CODE.fullmatch(language):
                 expected = 'codes as of BCP 47: "en", "pt-BR"'
                 raise _wrong("languages", shortened(repr(language)), expected)
 

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from functools import cache, lru_cache
 
 __all__ = [
+    "LANGUAGE_CODE",
     "MOST_READ",
     "RANGES",
     "WRITTEN",
@@ -94,6 +95,8 @@ Khmr km
 Kana ja
 Hani ja yue zh
 """
+LANGUAGE_CODE = re.compile("[a-z]{2,3}(?:-[A-Za-z0-9]{1,8}){0,3}")
+"""A code as BCP 47 has it: ``en``, ``pt-BR``."""
 MOST_READ = 1000
 """Characters of a text that are looked at."""
 _UNREAD_SHARE = 4  # of a text's letters one in so many

@@ -22,7 +22,6 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import re
 import sqlite3
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -33,6 +32,7 @@ import numpy as np
 from pocketquery.sdk.arrays import NDArray, Rows
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.fields import no_constant
+from pocketquery.sdk.languages.scripts import LANGUAGE_CODE
 from pocketquery.sdk.results.dates import in_order, span
 from pocketquery.sdk.results.facets import values_at
 from pocketquery.sdk.validation import check_text
@@ -60,7 +60,6 @@ _FLOAT64 = 2**1023
 _TEXT = "('text')"
 _NUMBER = "('integer', 'real')"
 _TYPE = "coalesce(json_type(documents.metadata, ?), 'absent')"
-_LANGUAGE = re.compile("[a-z]{2,3}(?:-[A-Za-z0-9]{1,8}){0,3}")  # a code, as BCP 47 has it
 _IN_JSON_LIST = "IN (SELECT value FROM json_each(?))"
 
 
@@ -100,7 +99,7 @@ def language_filter(languages: Iterable[str]) -> dict[str, object]:
     """
     codes = [languages] if isinstance(languages, str) else list(languages)
     for code in codes:
-        if not isinstance(code, str) or not _LANGUAGE.fullmatch(code):
+        if not isinstance(code, str) or not LANGUAGE_CODE.fullmatch(code):
             raise InvalidInputError(
                 f'languages has {code!r}, expected codes such as "de", "en", "pt-BR"'
             )
