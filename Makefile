@@ -46,9 +46,10 @@ test-device:
 docs: .stamps/docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-# What is published: sdist and wheel, with the search page (Node 20 or later builds its scripts), checked, and beside them what a device's install consists of, as a
-# CycloneDX SBOM. The same commit gives the same wheel to the byte: it is built from the commit's own files,
-# with their modes and times fixed, whatever lies in the folder and whatever the umask.
+# What is published: sdist and wheel, checked, with the search page (Node 20 or later builds its scripts). Beside
+# them what a device's install consists of, as a CycloneDX SBOM. The same commit gives the same wheel to the
+# byte: it is built from the commit's own files, with their modes and times fixed, whatever lies in the folder
+# and whatever the umask.
 dist: .stamps/release
 	rm -rf build dist && mkdir -p build/tree
 	umask 022 && git archive HEAD | tar -x --no-same-permissions -C build/tree

@@ -39,16 +39,16 @@ def read_pdf(data: bytes) -> Outline:
     if find_spec("pypdfium2") is None:
         missing = ModuleNotFoundError("pypdfium2")
         raise UnreadError(".pdf", str(MissingExtraError.of("pypdfium2", "files"))) from missing
-    found = _pages(data)
+    read = _pages(data)
     outline = Outline()
-    title = " ".join(found["title"].split())
+    title = " ".join(read["title"].split())
     outline.title = "" if _NO_TITLE.search(title) else title
     contents = dict[int, list[_Heading]]()
-    for page, level, words in found["headings"]:
+    for page, level, words in read["headings"]:
         one = contents.setdefault(page, [])
         if len(one) < _MOST_HEADINGS and (heading := " ".join(words.split())):
             one.append(_Heading(level + 1, heading))  # the file's title is above them
-    for number, text in enumerate(found["pages"]):
+    for number, text in enumerate(read["pages"]):
         outline.page = number + 1
         _add_page(outline, text, contents.get(number, []))
     if not outline.paragraphs:
