@@ -2,10 +2,9 @@
  * Modules of examples/web in Node, where one can look in between; test_web.py starts it in a folder
  * with the page's modules, `bundle` (with a training step) and `index`, and reads its JSON.
  *
- *     node web_modules.mjs '{"dist": "sdk/js/dist", "onnxruntime": ..., "queries": [...], "texts": [[text, mark, ...], ...]}'
+ *     node web_modules.mjs '{"dist": "sdk/js/dist", "onnxruntime": ..., "queries": [...]}'
  *
- * Real but for IndexedDB, whose place memory takes, the server, whose place the folder takes, and the
- * page, of which there is as much as a result needs.
+ * Real but for IndexedDB, whose place memory takes, and the server, whose place the folder takes.
  */
 
 import { once } from "node:events";
@@ -13,10 +12,8 @@ import { createServer } from "node:http";
 import { mkdirSync, renameSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
 
-const { dist, onnxruntime: runtime, queries, texts } = JSON.parse(process.argv[2]);
+const { dist, onnxruntime: runtime, queries } = JSON.parse(process.argv[2]);
 const built = (name) => pathToFileURL(join(dist, name)).href;
 const here = (name) => import(pathToFileURL(resolve(name)).href);
 const MODULES = {
@@ -44,14 +41,9 @@ const MODULES = {
         super(address, signer, { attempts: 1 }); // without a pause between two
       }
     }`,
-  "rpc.js": `export const answer = (place, methods) => Object.assign(place, { methods });`,
-  "words/analyzer.js": `export * from "${built("words/analyzer.js")}";`,
-  "words/languages.js": `export * from "${built("words/languages.js")}";`,
-  "index/index.js": `
-    export const openWith = async () => ({ size: 1, language: "english", search: (query) => self.found(query) });`,
   "web.js": `export { FolderSource as FetchSource, load, verify } from "${built("node.js")}";`,
 };
-for (const folder of ["index", "words"]) mkdirSync(`sdk/${folder}`, { recursive: true });
+mkdirSync("sdk");
 for (const [name, text] of Object.entries(MODULES)) writeFileSync(join("sdk", name), text);
 writeFileSync("package.json", '{"type": "module"}');
 
@@ -223,51 +215,7 @@ async function left() {
   return seen;
 }
 
-/** What is shown of a text before it is opened, marks in brackets. */
-async function excerpts(texts) {
-  class Element {
-    dataset = {};
-    nodes = [];
-    append(...nodes) {
-      this.nodes.push(...nodes);
-    }
-    replaceChildren(...nodes) {
-      this.nodes = nodes;
-    }
-    setAttribute() {}
-    addEventListener() {}
-  }
-  globalThis.document = { createElement: (name) => Object.assign(new Element(), { name }) };
-  const { show } = await here("results.js");
-  return texts.map(([text, ...marks]) => {
-    const list = new Element();
-    show(list, [{ id: "1", score: 1, title: "", text, marks, inTitle: [] }]);
-    const [, , shown] = list.nodes[0].nodes;
-    return shown.nodes.map((node) => (typeof node === "string" ? node : `[${node.textContent}]`)).join("");
-  });
-}
-
-/** Bytes that stay in the worker's memory of 200 texts of 100,000 characters, each with a long word of its own. */
-async function remembered() {
-  setFlagsFromString("--expose-gc");
-  const collect = runInNewContext("gc");
-  const rest = "a ".repeat(50_000);
-  globalThis.self = { found: async (query) => [{ id: "1", score: 1, metadata: {}, text: `beside${query} ${rest}${query}` }] };
-  await here("worker.js");
-  const { open, search } = self.methods;
-  await open({ notify: () => undefined }, null);
-  const ask = (number) => search({}, `seashellseashell${number}`, "lexical", 1);
-  const { results } = await ask(0);
-  collect();
-  const before = process.memoryUsage().heapUsed;
-  for (let number = 1; number <= 200; number++) await ask(number);
-  collect();
-  return { marks: results[0].marks.length, bytes: process.memoryUsage().heapUsed - before };
-}
-
-found.remembered = await remembered();
 found.failing = await failing();
 found.expired = await expired();
 found.left = await left();
-found.excerpts = await excerpts(texts);
 console.log(JSON.stringify(found));

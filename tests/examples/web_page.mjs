@@ -4,7 +4,8 @@
  *     node web_page.mjs '{"python": ..., "serve": ..., "playwright": ..., "chromium": ..., "sites": ...}'
  *
  * Each site is [bundle, index, key or nothing]: "good", "newer" (served later in the place of good), "tampered",
- * "elsewhere" (an index of another space), "unsigned" (with a key that has signed nothing).
+ * "elsewhere" (an index of another space), "unsigned" (with a key that has signed nothing), "filed" (notes in two
+ * languages).
  */
 
 import { join } from "node:path";
@@ -125,9 +126,9 @@ async function offlineAndUpdated(browser) {
   await context.setOffline(false);
   await page.reload();
   await ready(page);
-  found.beforeUpdate = (await facts(page)).Documents;
+  found.beforeUpdate = (await facts(page)).Passages;
   await updated(page);
-  found.afterUpdate = (await facts(page)).Documents;
+  found.afterUpdate = (await facts(page)).Passages;
   found.stored = await page.evaluate(
     "caches.open('pocketquery-files').then(async (c) => (await c.keys()).map((r) => r.url.split('/').pop()))",
   );
@@ -137,8 +138,63 @@ async function offlineAndUpdated(browser) {
   return found;
 }
 
+/** What an index of a folder shows: files, languages, code, what hardly fits, and what is not read. */
+async function filed(browser) {
+  const { server, address } = await served(sites.filed);
+  const context = await browser.newContext(DESKTOP);
+  const page = await context.newPage();
+  const found = { errors: [] };
+  page.on("pageerror", (error) => found.errors.push(error.message));
+  page.on("console", (message) => message.type() === "error" && found.errors.push(message.text()));
+  await page.goto(address);
+  await ready(page);
+  found.facts = await facts(page);
+  found.languages = await texts(page, "#language option");
+  const query = "restic backup of the notes";
+  await asked(page, query);
+  found.both = await page.locator(".document").evaluateAll((all) =>
+    all.map((one) => ({
+      place: one.querySelector(".place").textContent,
+      titles: [...one.querySelectorAll(".title")].map((title) => title.textContent),
+      more: one.querySelector(".more")?.textContent,
+    })),
+  );
+  await page.screenshot({ path: join(pictures, "filed.png") });
+  await page.click(".more");
+  await reached(page, ".document:first-child .passage:nth-of-type(7)");
+  found.others = await page.locator(".document:first-child .passage").count();
+  await page.getByRole("button", { name: "Restore" }).click();
+  await reached(page, "#results pre");
+  found.code = await page.textContent("#results pre");
+  await searched(page, "restic jede Nacht");
+  await page.evaluate("document.getElementById('status').textContent = ''");
+  await page.selectOption("#language", "de");
+  await reached(page, "#status", { hasText: / ms/ });
+  found.german = await texts(page, ".place");
+  await page.selectOption("#language", "");
+  await page.click("#clear");
+  await reached(page, "#status", { hasText: /Ready/ });
+  found.cleared = await page.evaluate(() => ({
+    value: document.getElementById("query").value,
+    results: document.querySelectorAll(".document").length,
+    focus: document.activeElement.id,
+    offered: !document.getElementById("clear").hidden,
+  }));
+  await searched(page, "zzgh qqwrt");
+  found.weak = { before: [(await page.textContent("#status")).slice(0, 10), await page.textContent("#nothing p")] };
+  await page.click("#weaker");
+  await reached(page, ".document");
+  found.weak.after = await page.locator(".document").count();
+  await searched(page, "как связать заметки");
+  found.unread = { status: await page.textContent("#status"), nothing: await page.textContent("#nothing p") };
+  await context.close();
+  await stopped(server);
+  return found;
+}
+
 await inBrowser(playwright, chromium, async (browser) => ({
   main: await offlineAndUpdated(browser),
+  filed: await filed(browser),
   tampered: await visited(browser, sites.tampered),
   elsewhere: await visited(browser, sites.elsewhere),
   noWebAssembly: await visited(browser, sites.good, {}, { script: "delete globalThis.WebAssembly" }),

@@ -6,7 +6,6 @@ import { keepOpened, startLearning } from "./learning.js";
 import { show, walk } from "./results.js";
 import { startRounds } from "./rounds.js";
 
-const MOST = 10; // results
 const LONGEST = 10_000; // UTF-16 units of a query
 // A function with one SIMD instruction: the encoder needs WebAssembly with SIMD.
 const SIMD = Uint8Array.of(
@@ -28,6 +27,7 @@ const ADVICE = {
 
 const $ = (id) => document.getElementById(id);
 const [input, list, status, progress] = ["query", "results", "status", "progress"].map($);
+const languageNames = new Intl.DisplayNames("en", { type: "language", fallback: "code" });
 const { files, publicKey, rounds } = self.SITE;
 let caller = null;
 
@@ -82,8 +82,9 @@ function fact(name, value, state = "") {
 }
 
 function tellKnown(opened, { kept, reason }, persistent) {
-  const { name, version, spaceId, dimension, documents, signedBy, signatureKeyId } = opened;
-  fact("Documents", `${documents.toLocaleString("en")} (${megabytes(bytesOf("index/"))})`);
+  const { name, version, spaceId, dimension, passages, files: count, signedBy, signatureKeyId } = opened;
+  const of = count > 0 ? ` of ${count.toLocaleString("en")} file${count === 1 ? "" : "s"}` : "";
+  fact("Passages", `${passages.toLocaleString("en")}${of} (${megabytes(bytesOf("index/"))})`);
   fact("Query encoder", `${name}, version ${version} (${megabytes(bytesOf("bundle/"))})`);
   fact("Vector space", `${spaceId}, ${dimension} dimensions`, "id");
   fact("Hashes", "verified: every file is what the bundle and the index say", "good");
@@ -106,32 +107,51 @@ function say(text) {
 
 let wanted = null; // the query that waits while another is searched: of those only the last
 let searching = false;
-let told = null; // the query whose results stand there
+let shown = null; // what was asked for the results that stand there
 
-async function search() {
-  wanted = { query: input.value, mode: new FormData($("search")).get("mode") };
+/** What the form asks for; `isAll`: results that hardly fit, too. */
+function asked(isAll = false) {
+  const query = cut(input.value);
+  const isTyped = document.activeElement === input && input.selectionEnd === input.value.length;
+  return {
+    query,
+    mode: new FormData($("search")).get("mode"),
+    prefix: isTyped && /[\p{L}\p{N}_]$/u.test(query),
+    language: $("language").value,
+    isAll,
+  };
+}
+
+async function search(isAll = false) {
+  wanted = asked(isAll);
+  $("clear").hidden = input.value === "";
   if (searching || caller === null) return;
   searching = true;
   try {
     while (wanted !== null && caller !== null) {
-      const { query, mode } = wanted;
+      const now = wanted;
       wanted = null;
-      if (query.trim() === "") {
-        show(list, []);
-        told = null;
+      if (now.query.trim() === "") {
+        clearResults();
         say("Ready.");
         continue;
       }
       const start = performance.now();
-      const found = await caller.call("search", [cut(query), mode, MOST]);
-      if (wanted === null) tell(query, found, mode, performance.now() - start);
+      const found = await caller.call("search", [now]);
+      if (wanted === null) tell(now, found, performance.now() - start);
     }
   } catch (error) {
-    show(list, []);
+    clearResults();
     say(`This cannot be searched for: ${error.message}`);
   } finally {
     searching = false;
   }
+}
+
+function clearResults() {
+  show(list, []);
+  shown = null;
+  $("nothing").hidden = $("weaker").hidden = true;
 }
 
 /** The beginning of a text that is too long, without half a character at its end. */
@@ -143,14 +163,42 @@ function short(ms) {
   return ms.toFixed(ms < 10 ? 1 : 0);
 }
 
-function tell(query, { results, encodeMs, searchMs }, mode, ms) {
-  const shown = results.map(({ id }) => id);
-  show(list, results, ({ id }) => keepOpened(query, shown, id).catch(() => undefined), query === told);
-  told = query;
-  const count = results.length === 1 ? "1 result" : `${results.length || "No"} results`;
-  const parts = mode === "lexical" ? "" : ` (encoding ${short(encodeMs)}, search ${short(searchMs)})`;
-  say(`${count} in ${short(ms)} ms${parts}`);
+function tell(now, { documents, isRead, isCut, encodeMs, searchMs }, ms) {
+  const { query } = now;
+  const ids = documents.flatMap(({ passages }) => passages.map(({ id }) => id));
+  const isSame = shown !== null && ["query", "mode", "language"].every((name) => shown[name] === now[name]);
+  shown = now;
+  const ask = {
+    opened: (id) => keepOpened(query, ids, id).catch(() => undefined),
+    whole: (id) => caller.call("whole", [now, id]),
+    others: (path) => caller.call("others", [now, path]),
+    languageOf: (code) => ($("languages").hidden || !code ? "" : nameOf(code)),
+  };
+  show(list, documents, ask, isSame);
+  const count = documents.length === 1 ? "1 result" : `${documents.length || "No"} results`;
+  const unread = isRead ? "" : ". The encoder does not read this language: words alone were searched";
+  say(`${count} in ${short(ms)} ms${unread}`);
+  $("weaker").hidden = !isCut;
+  $("nothing").hidden = documents.length > 0;
+  $("nothing").querySelector("p").textContent = isCut
+    ? "Nothing here fits well."
+    : "Nothing here has these words.";
   Object.assign(status.dataset, { ms, encodeMs, searchMs });
+}
+
+function nameOf(code) {
+  try {
+    return languageNames.of(code);
+  } catch {
+    return code; // no code of a language
+  }
+}
+
+/** Where the texts are in several languages, the results may be of one. */
+function offerLanguages(codes) {
+  if (codes.length < 2) return;
+  $("language").append(...codes.map((code) => new Option(nameOf(code), code)));
+  $("languages").hidden = false;
 }
 
 async function replay() {
@@ -170,7 +218,13 @@ async function replay() {
 async function start() {
   $("again").addEventListener("click", startAnew);
   $("replay").addEventListener("click", replay);
-  $("search").addEventListener("input", search);
+  $("search").addEventListener("input", () => search());
+  $("weaker").addEventListener("click", () => search(true));
+  $("clear").addEventListener("click", () => {
+    input.value = "";
+    search();
+    input.focus();
+  });
   $("search").addEventListener("submit", (event) => {
     event.preventDefault();
     search();
@@ -191,13 +245,14 @@ async function start() {
   caller = connected;
   progress.hidden = true;
   $("replay").disabled = false;
+  offerLanguages(opened.languages);
   say("Ready.");
   await search(); // what was typed meanwhile
   tellKnown(opened, offline, await isPersistent());
   const canTrain = "onnxruntime/ort.wasm.min.mjs" in files; // a checkout has it, a wheel does not
   if (await caller.call("beside", [publicKey, rounds, canTrain])) search();
-  await startLearning(caller, search);
-  await startRounds(caller, search);
+  await startLearning(caller, () => search());
+  await startRounds(caller, () => search());
   document.documentElement.dataset.ready = String(offline.kept);
 }
 

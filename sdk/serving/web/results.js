@@ -1,98 +1,126 @@
-/** The list of results: highlighted, opened one at a time, walked through with the arrow keys. */
+/** The list of results by file: marked, opened one at a time, walked through with the arrow keys. */
 
-const AROUND = 260; // characters of a text that are shown before it is opened
-const NEAR = 40; // how far a space may lie to begin or end there; Chinese and Japanese have none
+let count = 0; // of the passages that stand there: their texts are named by it
 
 /**
- * Show `results` in `list`, in place of what it had; `onOpen` is told the first opening of each. Results of
- * the same query as before, asked again by the page itself, stay open, and the focus stays where it was.
+ * Show `documents` in `list`, in place of what it had. Results of the same query as before, asked again by the page
+ * itself, stay open, and the focus stays where it was.
+ *
+ * @param ask `opened(id)` is told the first opening of each, `whole(id)` and `others(path)` give what else is shown,
+ *   `languageOf(code)` a language's name, or "" where it needs none
  */
-export function show(list, results, onOpen = () => undefined, isSame = false) {
-  const before = isSame ? [...list.children] : [];
+export function show(list, documents, ask, isSame = false) {
+  const before = isSame ? [...list.querySelectorAll(".passage")] : [];
   const open = before.filter((entry) => entry.querySelector("[aria-expanded=true]")).map(({ dataset }) => dataset.id);
   const focused = before.find((entry) => entry.contains(document.activeElement))?.dataset.id;
-  list.replaceChildren(...results.map((result, i) => item(result, i, onOpen, open.includes(result.id))));
+  count = 0;
+  list.replaceChildren(...documents.map((one) => item(one, ask, open)));
   if (focused === undefined) return;
-  const entry = [...list.children].find(({ dataset }) => dataset.id === focused);
+  const entry = [...list.querySelectorAll(".passage")].find(({ dataset }) => dataset.id === focused);
   (entry?.querySelector(".title") ?? list).focus({ preventScroll: true });
 }
 
-function item(result, i, onOpen, isOpenAlready) {
-  const entry = document.createElement("li");
-  entry.dataset.id = result.id;
-  const button = document.createElement("button");
+/** An element with a class, and what is in it. */
+function element(name, className, ...content) {
+  const made = document.createElement(name);
+  if (className) made.className = className;
+  made.append(...content);
+  return made;
+}
+
+function item({ passages, others }, ask, open) {
+  const [first] = passages;
+  const entry = element("li", "document");
+  const language = ask.languageOf(first.place.language);
+  if (first.place.path !== null || language) entry.append(placed(first.place, language));
+  entry.append(...passages.map((one, i) => passage(one, i === 0, ask, open)));
+  if (others > 0) {
+    const more = element("button", "more", `${others} more in this file`);
+    more.type = "button";
+    more.addEventListener("click", async () => {
+      more.disabled = true;
+      const rest = (await ask.others(first.place.path)).map((one) => passage(one, false, ask, []));
+      more.replaceWith(...rest);
+      rest[0]?.querySelector(".title").focus();
+    });
+    entry.append(more);
+  }
+  return entry;
+}
+
+/** Which file a passage is of; a link to there where the server opens files. */
+function placed({ path, headings, page }, language) {
+  const line = element("p", "place");
+  if (path !== null) {
+    const opens = Boolean(self.SITE?.opens);
+    const where = element(opens ? "a" : "span", "", path.split("/").join(" › "));
+    if (opens) {
+      const [at] = headings.slice(-1);
+      const heading = at ? `#:~:text=${encodeURIComponent(at).replaceAll("-", "%2D")}` : "";
+      where.href = `open/${path.split("/").map(encodeURIComponent).join("/")}${page ? `#page=${page}` : heading}`;
+      where.target = "_blank";
+      where.rel = "noopener";
+    }
+    line.append(where);
+  }
+  if (page) line.append(element("span", "chip", `page ${page}`));
+  if (language) line.append(element("span", "chip", language));
+  return line;
+}
+
+function passage({ id, score, place, name, heading, excerpt }, isFirst, ask, open) {
+  const entry = element("div", isFirst ? "passage" : "passage further");
+  entry.dataset.id = id;
+  const button = element("button", "title");
   button.type = "button";
-  button.className = "title";
+  const parts = [isFirst ? name : { text: "" }, heading].filter(({ text }) => text !== "");
+  if (parts.length === 0) parts.push(name.text === "" ? { text: place.path?.split("/").pop() ?? id, marks: [] } : name);
+  for (const [i, part] of parts.entries()) {
+    if (i > 0) button.append(" › ");
+    button.append(element("span", i > 0 ? "heading" : "", ...highlighted(part)));
+  }
+  const text = element("div", "text", ...highlighted(excerpt));
+  text.id = `text-${count++}`;
   button.setAttribute("aria-expanded", "false");
-  button.setAttribute("aria-controls", `text-${i}`);
-  button.append(...highlighted(result.title || result.id, result.title ? result.inTitle : []));
-  const score = document.createElement("span");
-  score.className = "score";
-  score.textContent = result.score.toFixed(2);
-  score.title = "the higher the better";
-  const text = document.createElement("p");
-  text.id = `text-${i}`;
-  text.append(...excerpt(result));
-  const heading = document.createElement("h3");
-  heading.append(button);
-  entry.append(heading, score, text);
-  if (result.place) entry.append(placed(result.place));
-  const turn = () => {
+  button.setAttribute("aria-controls", text.id);
+  const number = element("span", "score", score.toFixed(2));
+  number.title = "How well it fits: the higher the better";
+  entry.append(element("h3", "", button), number, text);
+  const turn = async () => {
     const isOpen = button.getAttribute("aria-expanded") === "true";
     button.setAttribute("aria-expanded", String(!isOpen));
-    text.replaceChildren(...(isOpen ? excerpt(result) : highlighted(result.text, result.marks)));
+    if (isOpen) return text.replaceChildren(...highlighted(excerpt));
+    const lines = await ask.whole(id);
+    if (button.getAttribute("aria-expanded") === "true") text.replaceChildren(...blocks(lines));
   };
-  if (isOpenAlready) turn();
-  else button.addEventListener("click", () => onOpen(result), { once: true });
+  if (open.includes(id)) turn();
+  else button.addEventListener("click", () => ask.opened(id), { once: true });
   button.addEventListener("click", turn);
   return entry;
 }
 
-/** Which file and headings a passage is of; a link to there where the server opens files. */
-function placed({ path, headings, page }) {
-  const where = document.createElement(self.SITE?.opens ? "a" : "p");
-  where.className = "place";
-  where.textContent = [path, ...headings].join(" › ");
-  if (!self.SITE?.opens) return where;
-  const [at] = headings.slice(-1);
-  const heading = at ? `#:~:text=${encodeURIComponent(at).replaceAll("-", "%2D")}` : "";
-  where.href = `open/${path.split("/").map(encodeURIComponent).join("/")}${page ? `#page=${page}` : heading}`;
-  where.target = "_blank";
-  where.rel = "noopener";
-  return where;
+/** Lines as paragraphs, and runs of code as code. */
+function blocks(lines) {
+  const made = [];
+  for (const line of lines) {
+    const last = made.at(-1);
+    const name = line.isCode ? "pre" : "p";
+    if (last?.localName === name) last.append("\n", ...highlighted(line));
+    else made.push(element(name, "", ...highlighted(line)));
+  }
+  return made;
 }
 
-/** `text` as nodes, what lies in `marks` within <mark>. */
-function highlighted(text, marks, begin = 0, end = text.length) {
+/** A text as nodes, its marks within <mark>. */
+function highlighted({ text, marks = [] }) {
   const nodes = [];
-  let at = begin;
+  let at = 0;
   for (const [from, to] of marks) {
-    if (from < at || to > end) continue;
-    const mark = document.createElement("mark");
-    mark.textContent = text.slice(from, to);
-    nodes.push(text.slice(at, from), mark);
+    nodes.push(text.slice(at, from), element("mark", "", text.slice(from, to)));
     at = to;
   }
-  nodes.push(text.slice(at, end));
+  nodes.push(text.slice(at));
   return nodes;
-}
-
-/** The part of a text with the most different words of the query. */
-function excerpt({ text, marks }) {
-  if (text.length <= AROUND) return highlighted(text, marks);
-  let [best, most] = [0, 0];
-  for (const [from] of marks) {
-    const within = marks.filter(([begin, end]) => begin >= from && end <= from + AROUND - NEAR);
-    const words = new Set(within.map(([begin, end]) => text.slice(begin, end).toLowerCase()));
-    if (words.size > most) [best, most] = [from, words.size];
-  }
-  const space = text.indexOf(" ", best - NEAR);
-  const begin = best <= NEAR ? 0 : space >= 0 && space < best ? space + 1 : best - NEAR;
-  const last = begin + AROUND;
-  const cut = text.lastIndexOf(" ", last);
-  const end = last >= text.length ? text.length : cut > last - NEAR ? cut : last;
-  const nodes = highlighted(text, marks, begin, end);
-  return [begin > 0 ? "… " : "", ...nodes, end < text.length ? " …" : ""];
 }
 
 /** Arrow keys between `input` and the titles in `list`; Escape and "/" lead back to `input`. */

@@ -1,63 +1,88 @@
-/** Beside the page, so that typing never stutters: the encoder, the index, and what is highlighted. */
+/** Beside the page, so that typing never stutters: the encoder, the index, and what is shown of a result. */
 
 import { answer } from "./sdk/rpc.js";
-import { openWith } from "./sdk/index/index.js";
+import { facets, openWith, snippet } from "./sdk/index/index.js";
 import { FetchSource, load, verify } from "./sdk/web.js";
-import { Analyzer } from "./sdk/words/analyzer.js";
 import { loadProgram } from "./sdk/words/languages.js";
 
-const WORD = /[\p{L}\p{N}\p{M}_]+/gu;
-// English words that say nothing of what is looked for.
-const COMMON = new Set(
-  ("a an and are as at be by did do does for from had has have how in is it its of on or that the " +
-    "their there this to was were what when where which who whom whose why will with").split(" "),
-);
+const [DOCUMENTS, PASSAGES, DEPTH] = [10, 2, 50]; // shown, of each at first, and looked at
+const EXCERPT = 240; // characters
+// Of a hybrid score: what an unrelated query reaches stays below, as in `pocketquery search`.
+const LEAST_SCORE = 0.15;
+const LEAST_SHARE = 0.01; // of the texts, for a language to be offered
+const INDENTED = /^(?: {2,}|\t)\s*(?![-*+•]|\d+[.)])\S/;
+const CODE = new RegExp(`${INDENTED.source}|^(?:\\$|>>>|\\.\\.\\.) |[{};]$|\\S {3,}\\S`);
+const BEGINS_CODE = /[:([,]$/;
 
 let encoder = null;
 let index = null;
-let analyzer = null; // of the index's language
 let beside = null; // a promise of what learns and takes part: a search needs neither
+let isRead = true; // the last query, by the encoder
+let encodeMs = 0; // of the last query
 // Of another script than the index's, and out of reach without a network: its words stay whole.
 const WHOLE = JSON.stringify({ groups: {}, tables: {}, values: {}, routines: { _stem: [["return", true]] } });
 const loadStemmer = (language) => loadProgram(language).catch(() => WHOLE);
-const termsOfWord = new Map(); // the same words come again and again
-const [MOST_WORDS, LONGEST_WORD] = [50_000, 64]; // that are remembered
 
-/** Where `text` has words of the query, whatever their endings: [begin, end) of each. */
-async function matches(text, terms) {
-  const found = [];
-  for (const match of text.matchAll(WORD)) {
-    const word = match[0];
-    if (COMMON.has(word.toLowerCase())) continue;
-    if ((await known(word)).some((term) => terms.has(term))) {
-      found.push([match.index, match.index + word.length]);
-    }
+/** The encoder as a search asks it: what it does not read, and how long it takes, is remembered. */
+const watched = (loaded) => ({
+  spaceId: loaded.spaceId,
+  dimension: loaded.dimension,
+  reads: (text) => (isRead = loaded.reads(text)),
+  encodeQuery: async (text) => {
+    const start = performance.now();
+    const vector = await loaded.encodeQuery(text);
+    encodeMs = performance.now() - start;
+    return vector;
+  },
+});
+
+/** A text in one line with the query's words marked: { text, marks: [[begin, end], ...] }. */
+const marked = (text, { query, prefix }, length = Math.max(20, text.length)) =>
+  snippet(index, text, query, { length, prefix });
+
+/** The fields that the folder's reader writes, where they are what it writes. A title ends with the headings below it. */
+function placeOf({ title, path, headings, page, language }) {
+  const name = typeof title === "string" ? title : "";
+  const all = Array.isArray(headings) ? headings.filter((one) => typeof one === "string") : [];
+  const first = all.findIndex((_, i) => name.endsWith(`: ${all.slice(i).join(": ")}`));
+  const below = first < 0 ? [] : all.slice(first);
+  return {
+    name: first < 0 ? name : name.slice(0, -`: ${below.join(": ")}`.length),
+    headings: below,
+    path: typeof path === "string" ? path : null,
+    page: Number.isInteger(page) ? page : null,
+    language: typeof language === "string" ? language : "",
+  };
+}
+
+/** What is shown of a hit: its place, and its title and text with the query's words marked. */
+async function passage({ id, score, text, metadata }, asked) {
+  const place = placeOf(metadata);
+  const heading = await marked(place.headings.join(" › "), asked);
+  return { id, score, place, heading, name: await marked(place.name, asked), excerpt: await marked(text, asked, EXCERPT) };
+}
+
+/** Hits by the file they are of, in the order of its best; a hit of no file stands alone. */
+function byFile(hits) {
+  const files = new Map();
+  for (const hit of hits) {
+    const { path } = hit.metadata;
+    const key = typeof path === "string" ? path : Symbol(hit.id);
+    files.set(key, [...(files.get(key) ?? []), hit]);
   }
-  return found;
+  return [...files.values()];
 }
 
-async function known(word) {
-  let terms = termsOfWord.get(word);
-  if (terms === undefined) {
-    const own = word.split("").join(""); // put together again: a part of a text may keep the whole text in memory
-    terms = await analyzer.sequence(own);
-    if (own.length > LONGEST_WORD) return terms;
-    if (termsOfWord.size >= MOST_WORDS) termsOfWord.clear();
-    termsOfWord.set(own, terms);
+/** The lines of a text, marked; what looks like code keeps its blanks, as does the line that begins it. */
+async function linesOf(text, asked) {
+  const lines = [];
+  const all = text.split("\n");
+  for (const [i, line] of all.entries()) {
+    const isCode = CODE.test(line) || (BEGINS_CODE.test(line) && INDENTED.test(all[i + 1] ?? ""));
+    const one = isCode || line.trim() === "" ? { text: line, marks: [] } : await marked(line, asked);
+    lines.push({ ...one, isCode });
   }
-  return terms;
-}
-
-/** The file of a passage, what to look for in it, and its page; null where it is of none. */
-function placeOf({ path, headings, page }) {
-  if (typeof path !== "string") return null;
-  const within = Array.isArray(headings) ? headings.filter((one) => typeof one === "string") : [];
-  return { path, headings: within, page: Number.isInteger(page) ? page : null };
-}
-
-async function wordsOf(query) {
-  const words = (query.match(WORD) ?? []).filter((word) => !COMMON.has(word.toLowerCase()));
-  return new Set((await Promise.all(words.map(known))).flat());
+  return lines;
 }
 
 /** Which of the two a refusal is about: its message alone does not tell the page. */
@@ -100,34 +125,49 @@ answer(self, {
     const key = publicKey === null ? {} : { publicKey };
     const loading = load("bundle/", { signal, onProgress: notify, ...key });
     const opening = during("index", () =>
-      openWith(loadStemmer, new FetchSource("index/"), { encoder: loading, ...key }),
+      openWith(loadStemmer, new FetchSource("index/"), { encoder: loading.then(watched), ...key }),
     );
     const loaded = await during("bundle", () => loading);
     if (loaded.failed) return loaded;
     const opened = await opening;
     if (opened.failed) return opened;
     [encoder, index] = [loaded, opened];
-    analyzer = new Analyzer(index.language, loadStemmer);
     const { name, spaceId, dimension, signedBy } = encoder;
     const { signatureKeyId, encoderVersion: version } = encoder.manifest; // the publisher's
-    return { name, version, spaceId, dimension, signedBy, signatureKeyId, documents: index.size };
+    const languages = (await facets(index, "language")).filter(({ documents }) => documents >= LEAST_SHARE * index.size);
+    const files = (await facets(index, "path")).length;
+    const codes = languages.map(({ value }) => String(value));
+    return { name, version, spaceId, dimension, signedBy, signatureKeyId, passages: index.size, files, languages: codes };
   },
 
-  search: async (_, query, mode, k) => {
+  /** `asked`: the query, its mode, whether its last word is still typed, a language or "", whether weak hits count. */
+  search: async (_, asked) => {
+    const { query, mode, prefix, language, isAll } = asked;
     const start = performance.now();
-    const vector = mode === "lexical" ? undefined : await encoder.encodeQuery(query);
-    const encoded = performance.now();
-    const hits = await index.search(query, vector ? { mode, k, vector } : { mode, k });
-    const ended = performance.now();
-    const terms = await wordsOf(query);
-    const results = [];
-    for (const { id, score, text, metadata } of hits) {
-      const title = typeof metadata.title === "string" ? metadata.title : "";
-      const [marks, inTitle] = [await matches(text, terms), await matches(title, terms)];
-      results.push({ id, score, title, text, place: placeOf(metadata), marks, inTitle });
+    [isRead, encodeMs] = [true, 0];
+    const options = { mode, k: DEPTH, prefix, ...(language && { languages: [language] }) };
+    const isBounded = mode === "hybrid" && !isAll;
+    let hits = await index.search(query, isBounded ? { ...options, minScore: LEAST_SCORE } : options);
+    if (isBounded && !isRead) hits = await index.search(query, options);
+    const searchMs = performance.now() - start - encodeMs;
+    const documents = [];
+    for (const all of byFile(hits).slice(0, DOCUMENTS)) {
+      const passages = await Promise.all(all.slice(0, PASSAGES).map((hit) => passage(hit, asked)));
+      documents.push({ passages, others: all.length - passages.length });
     }
-    return { results, encodeMs: encoded - start, searchMs: ended - encoded };
+    const isCut = isBounded && isRead && hits.length < Math.min(DEPTH, index.size);
+    return { documents, isRead, isCut, encodeMs, searchMs };
   },
+
+  /** The passages of a file that were found after the first ones. */
+  others: async (_, asked, path) => {
+    const { query, mode, prefix, language } = asked;
+    const languages = language && { languages: [language] };
+    const hits = await index.search(query, { mode, k: DEPTH, prefix, filter: { path }, ...languages });
+    return Promise.all(hits.slice(PASSAGES, PASSAGES + DOCUMENTS).map((hit) => passage(hit, asked)));
+  },
+
+  whole: async (_, asked, id) => linesOf(index.get(id)?.text ?? "", asked),
 
   /** Called when the first results stand there; whether what was learnt or released is in force now. */
   beside: async (_, publicKey, rounds, canTrain) => {
