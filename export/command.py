@@ -17,8 +17,11 @@ from pocketquery.export.settings import (
     SmallTeacherOptions,
     TrainingOptions,
 )
+from pocketquery.sdk.bundle.bundle import Bundle
+from pocketquery.sdk.bundle.installed import installed_bundle
 from pocketquery.sdk.bundle.manifest import TRAINING_STEP_FILE
 from pocketquery.sdk.errors import InvalidInputError, SpaceMismatchError, UnknownModelError
+from pocketquery.sdk.plugins import load_plugin
 from pocketquery.sdk.settings.command_line import add_settings_command
 from pocketquery.sdk.settings.common import AsJson
 from pocketquery.sdk.settings.declaration import Option, Part, Settings
@@ -46,6 +49,7 @@ examples:
   pocketquery export --student student --output bundle --queries queries.tsv --training-step \
       --adapter-rank 1 --adapter-train up
   pocketquery export --student student --output bundle --queries queries.tsv --with-tokenizer
+  pocketquery export --bundle default --with-tokenizer --output encoder_with_tokenizer.onnx
 
 A teacher becomes a bundle without training, of all its layers:
   pocketquery export --teacher multilingual --subvector 8 --four-bit --queries queries.tsv \
@@ -66,8 +70,11 @@ class ExportCommandOptions(Settings):
     student: Annotated[
         str | None, "what pocketquery distill wrote (default: the teacher, small)", Option("FOLDER")
     ] = None
+    bundle: Annotated[
+        str | None, "of this one, write the encoder with its tokenizer alone", Option("BUNDLE")
+    ] = None
     output: Annotated[str, "the bundle: a folder, or a file.zip", Option("PATH")]
-    queries: Annotated[str, "queries as tsv (id, text) or jsonl", Option("FILE")]
+    queries: Annotated[str | None, "queries as tsv (id, text) or jsonl", Option("FILE")] = None
     corpus: Annotated[
         str | None, "documents for the ranking gate: corpus.jsonl", Option("FILE")
     ] = None
@@ -117,8 +124,21 @@ class ExportCommandOptions(Settings):
             raise InvalidInputError(
                 "--qrels is given without --corpus; the ranking gate needs both"
             )
+        if self.bundle:
+            if self.student or self.teacher or not self.how.with_tokenizer:
+                raise InvalidInputError(
+                    "--bundle goes with --with-tokenizer and --output alone, and --queries where "
+                    "there are some: it writes encoder_with_tokenizer.onnx"
+                )
+            return
         if not self.student and not self.teacher:
-            raise InvalidInputError("nothing to export; give --student, or --teacher alone")
+            raise InvalidInputError(
+                "nothing to export; give --student, --teacher alone, or --bundle"
+            )
+        if not self.queries:
+            raise InvalidInputError(
+                "--queries is missing: some hundred queries set the scales of int8"
+            )
         if self.student and self.small != SmallTeacherOptions():
             raise InvalidInputError(
                 "--vocabulary, --texts, --subvector and --max-length make a teacher small; "
@@ -146,6 +166,8 @@ def _export(options: ExportCommandOptions) -> int:
     from pocketquery.server.modeling.resolve import model_name
 
     output = Path(options.output)
+    if options.bundle:
+        return _export_text_graph(options, options.bundle, output)
     if options.zip and output.suffix != ".zip":
         output = output.with_name(output.name + ".zip")
     how = replace(
@@ -155,7 +177,7 @@ def _export(options: ExportCommandOptions) -> int:
         training=options.training,
         quantization=options.quantization,
     )
-    queries = read_queries(options.queries)
+    queries = read_queries(str(options.queries))
     source = options.student or str(options.teacher)
     student = SentenceEncoder.load(source)
     gate = _gate_data(options, student, queries)
@@ -176,6 +198,25 @@ def _export(options: ExportCommandOptions) -> int:
         progress=_say,
     )
     _print_export(report, as_json=options.json)
+    return 0
+
+
+def _export_text_graph(options: ExportCommandOptions, bundle: str, output: Path) -> int:
+    from pocketquery.server.corpus import read_queries
+
+    queries = read_queries(options.queries) if options.queries else []
+    plugin = load_plugin("pocketquery.text_graphs", "text_graph", "./packages/pocketquery-mobile")
+    opened = Bundle.open(installed_bundle(bundle) or bundle)
+    report = plugin.write_string_graph(opened, output, [query.text for query in queries])
+    if options.json:
+        print(json.dumps(report.to_dict()))
+    else:
+        english, golden = report.english, report.golden
+        print(f"{output}: {report.bytes / 1e6:.1f} MB, text in, vector out")
+        print(
+            f"  ids equal to the tokenizer's: {english.equal} of {english.texts} English "
+            f"questions, {golden.equal} of {golden.texts} golden texts; vectors equal with them"
+        )
     return 0
 
 

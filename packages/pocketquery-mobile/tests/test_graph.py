@@ -15,6 +15,7 @@ from pocketquery.export.settings import ExportOptions, GateThresholds
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.golden import parse_golden
 from pocketquery.sdk.bundle.signature import public_key_of
+from pocketquery.sdk.cli import main
 from pocketquery.sdk.errors import (
     ArtifactError,
     ArtifactNotFoundError,
@@ -247,3 +248,34 @@ def test_every_character_is_there() -> None:
     assert len(set("".join(every_character(16)))) < 40_000
     assert set("aéßİ́의日ア☃\u200b\U0001f600") <= met
     assert "\0" not in met
+
+
+def test_the_built_in_encoder_becomes_one_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / NAME
+    command = ["export", "--bundle", "default", "--with-tokenizer", "--output", str(output)]
+    assert main(command) == 0
+    assert "937 of 937 English questions" in capsys.readouterr().out
+    graph, encoder = StringGraph(output.read_bytes()), sdk.load()
+    assert graph.metadata["space_id"] == encoder.space_id
+    for text in ["when does the train leave", "Grüße 日本", "word " * 300, ""]:
+        assert graph.encode(text) @ encoder.encode(text) > 0.999
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--bundle", "default"], "--bundle goes with --with-tokenizer"),
+        (["--bundle", "default", "--with-tokenizer", "--student", "s"], "--bundle goes with"),
+        (["--bundle", "nowhere", "--with-tokenizer"], "nowhere: found nothing there"),
+        (["--student", "s"], "--queries is missing"),
+    ],
+)
+def test_what_does_not_fit_is_refused(
+    options: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / NAME
+    assert main(["export", "--output", str(output), *options]) == 2
+    assert message in capsys.readouterr().err
+    assert not output.exists()
