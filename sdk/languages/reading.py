@@ -20,8 +20,8 @@ from pocketquery.sdk.languages.scripts import MOST_READ, base_code, script_count
 __all__ = ["REMEDY", "ReadingTally", "language_of", "languages_of", "unread_query"]
 
 REMEDY = (
-    "an encoder of many languages is made by: pocketquery export --teacher multilingual "
-    "(docs/how-to/many-languages.md); index again with --bundle and its place"
+    "an encoder of many languages: pip install ./packages/pocketquery-multilingual "
+    "(docs/how-to/many-languages.md); index again with --bundle pocketquery-multilingual"
 )
 
 _OWN_SCRIPT = {"Grek": "el", "Armn": "hy", "Thai": "th", "Hang": "ko", "Kana": "ja", "Geor": "ka"}

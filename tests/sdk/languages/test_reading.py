@@ -129,7 +129,7 @@ def test_an_encoder_without_languages_is_judged_by_what_it_cannot_spell(
 
 
 def test_a_place_is_warned_of_once(encoder: sdk.Encoder, tmp_path: Path) -> None:
-    with pytest.warns(PocketQueryWarning, match="export --teacher multilingual"):
+    with pytest.warns(PocketQueryWarning, match="pip install ./packages/pocketquery-multilingual"):
         tallied(encoder, de=1).warn(tmp_path / "a")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
