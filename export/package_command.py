@@ -158,7 +158,7 @@ def write_package(
             signature = bundle.storage.read(SIGNATURE_FILE, MOST_MANIFEST_BYTES)
             (place / SIGNATURE_FILE).write_bytes(signature)
         (folder / module / "__init__.py").write_text(
-            f'"""The bundle {name}; pocketquery.sdk.load("{name}") opens it."""\n'
+            f'"""The bundle {name}; sdk.load("{name}") opens it."""\n'
         )
         (folder / "pyproject.toml").write_text(_PROJECT.format(**values), encoding="utf-8")
         page = _README.format(**values) + _model_card(bundle)

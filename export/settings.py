@@ -62,7 +62,7 @@ class QuantizationOptions(Settings):
     smoothing_alpha: Annotated[float | None, "see quantization/smoothing.py; None: off"] = 0.75
     four_bit: Annotated[
         bool,
-        "the layers' weights in 4 bits, half the bytes of int8; browsers then need onnxruntime-web",
+        "the layers' weights in 4 bits, half the bytes of int8",
     ] = False
 
 

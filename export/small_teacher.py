@@ -24,6 +24,7 @@ def small_teacher(
     *,
     vocabulary_size: int | None = None,
     subvector: int | None = None,
+    fine: int = 0,
     max_length: int | None = None,
     seed: int = 0,
 ) -> SentenceEncoder:
@@ -36,6 +37,8 @@ def small_teacher(
         texts: by which pieces are chosen and codes are fitted.
         vocabulary_size: pieces to keep; None for all.
         subvector: dimensions of the vocabulary table that share a byte; None: a byte for each.
+        fine: pieces, the first, of which half as many dimensions share a byte; a sentencepiece
+            vocabulary has its most frequent ones first.
         max_length: tokens of a text; None, and at most, the teacher's.
         seed: of the first centroids.
 
@@ -60,6 +63,6 @@ def small_teacher(
     if vocabulary_size is not None:
         prune_student(student, whole, target_size=vocabulary_size)
     if subvector is not None:
-        quantise_vocabulary(student, whole, subvector, seed)
+        quantise_vocabulary(student, whole, subvector, seed, fine=fine)
         expand_vocabulary(student)
     return student

@@ -106,7 +106,7 @@ class _Rows(torch.autograd.Function):
 
 
 def quantise_vocabulary(
-    student: SentenceEncoder, texts: Sequence[str], size: int, seed: int
+    student: SentenceEncoder, texts: Sequence[str], size: int, seed: int, *, fine: int = 0
 ) -> None:
     """Replace the vocabulary table of ``student`` by codes, in place.
 
@@ -115,6 +115,8 @@ def quantise_vocabulary(
         texts: what it will learn from; the tokens they have often are met most closely.
         size: dimensions of a sub-vector, each of which is one byte of a row.
         seed: of the first centroids.
+        fine: rows, the first, whose sub-vectors have half as many dimensions; the table is then
+            written out (:func:`expand_vocabulary`), and cannot learn as codes.
     """
     table = student.backbone.get_input_embeddings().weight.detach().float()
     counts = torch.ones(len(table))
@@ -126,15 +128,23 @@ def quantise_vocabulary(
         counts += torch.from_numpy(np.bincount(ids, minlength=len(table)))
     weights = counts**_COUNT_EXPONENT
     generator = torch.Generator().manual_seed(seed)
+    embedding = _coded(table[fine:], weights[fine:], size, generator)
+    student.backbone.set_input_embeddings(embedding)
+    student.backbone.config.vocabulary_subvector = size
+    if fine:
+        first = _coded(table[:fine], weights[:fine], size // 2, generator)
+        expand_vocabulary(student, before=first(torch.arange(fine)))
+        student.backbone.config.vocabulary_fine = fine
+
+
+def _coded(
+    table: torch.Tensor, weights: torch.Tensor, size: int, generator: torch.Generator
+) -> ProductQuantizedEmbedding:
     starts = range(0, table.shape[1], size)
     parts = (table[:, start : start + size].contiguous() for start in starts)
     clusters = [_k_means(part, weights, generator) for part in parts]
     codes = torch.stack([codes for codes, _ in clusters], dim=1)
-    embedding = ProductQuantizedEmbedding(
-        codes, torch.cat([centroids for _, centroids in clusters])
-    )
-    student.backbone.set_input_embeddings(embedding)
-    student.backbone.config.vocabulary_subvector = size
+    return ProductQuantizedEmbedding(codes, torch.cat([centroids for _, centroids in clusters]))
 
 
 def requantise_vocabulary(student: SentenceEncoder) -> None:
@@ -148,11 +158,15 @@ def requantise_vocabulary(student: SentenceEncoder) -> None:
     student.backbone.set_input_embeddings(embedding)
 
 
-def expand_vocabulary(student: SentenceEncoder) -> None:
-    """Write the codes of :func:`quantise_vocabulary` out as a whole table again, in place."""
+def expand_vocabulary(student: SentenceEncoder, *, before: torch.Tensor | None = None) -> None:
+    """Write the codes of :func:`quantise_vocabulary` out as a whole table again, in place, after
+    the rows ``before``; a whole table stays as it is."""
     embedding: Any = student.backbone.get_input_embeddings()
+    if isinstance(embedding, nn.Embedding):
+        return
     with torch.no_grad():
         rows = embedding(torch.arange(len(embedding.codes), device=embedding.codes.device))
+        rows = rows if before is None else torch.cat([before, rows])
     padding = student.tokenizer.pad_token_id
     table = nn.Embedding(rows.shape[0], rows.shape[1], padding_idx=padding, device=rows.device)
     table.weight.data.copy_(rows)

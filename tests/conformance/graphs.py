@@ -19,11 +19,12 @@ import numpy as np
 import onnx
 from torch import nn
 
+from pocketquery.distill.pruning.product_quantization import quantise_vocabulary
 from pocketquery.export.onnx_graph import build_graph
 from pocketquery.export.quantization.quantization import quantize
 from pocketquery.export.quantization.smoothing import activation_ranges, smooth
 from pocketquery.export.sessions import GraphSession
-from pocketquery.export.settings import GraphOptions
+from pocketquery.export.settings import GraphOptions, QuantizationOptions
 from pocketquery.server.modeling import SentenceEncoder
 from tests.tiny_models import bert_teacher, electra_teacher, sentences, xlmr_teacher
 
@@ -71,6 +72,10 @@ def _graphs(folder: Path) -> Iterator[tuple[str, SentenceEncoder, onnx.ModelProt
     coded = bert_teacher(layers=1, width=32)  # its vocabulary is smaller than a place's codes
     coded.backbone.config.vocabulary_subvector = 8
     yield "codes-int8", coded, quantize(build_graph(coded))
+    fine = bert_teacher(layers=1, width=64)
+    fine.backbone.config.vocabulary_subvector = 8
+    quantise_vocabulary(fine, sentences(50), 8, seed=0, fine=20)
+    yield "fine-4bit", fine, quantize(build_graph(fine), QuantizationOptions(four_bit=True))
     yield "electra-int8", electra_teacher(), quantize(build_graph(electra_teacher()))
     for activation in ("relu", "silu", "gelu_new", "quick_gelu"):
         active = bert_teacher(layers=1, width=20)

@@ -70,6 +70,19 @@ def test_the_graph_computes_the_same_from_codes() -> None:
     assert rounded.ByteSize() < whole.ByteSize() - 3000 * 50
 
 
+@pytest.mark.parametrize("fine", [1, 500, 2999])
+def test_the_first_rows_may_have_codes_of_fewer_dimensions(fine: int) -> None:
+    student = with_rows(3000)
+    quantise_vocabulary(student, sentences(50), 8, seed=0, fine=fine)
+    table = table_of(student)
+    assert table.shape == (3000, 64)
+    graph = build_graph(student)
+    shapes = {t.name: list(t.dims) for t in graph.graph.initializer}
+    assert shapes["word.fine.codes"] == [fine, 16]
+    assert shapes["word.codes"] == [3000 - fine, 8]
+    check_graph(student, GraphSession(graph), sentences(30))
+
+
 @pytest.mark.slow
 def test_the_training_step_holds_the_codes_too(tmp_path: Path) -> None:
     """Its parity gate has compared twenty steps with torch's before the file is written."""

@@ -1,1 +1,1 @@
-"""The bundle pocketquery-minilm; pocketquery.sdk.load("pocketquery-minilm") opens it."""
+"""The bundle pocketquery-minilm; sdk.load("pocketquery-minilm") opens it."""

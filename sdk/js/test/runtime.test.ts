@@ -168,7 +168,7 @@ test("what no export has is refused, or right", async () => {
   const refused: [string, Uint8Array, RegExp][] = [
     ["an operator", model(node("Softplus", ["x"], ["y"])), /the operator Softplus, which pocketquery\/runtime cannot run/],
     ["three arrays", model(cast, node("Max", ["f", "f", "f"], ["y"])), /a Max of 3 arrays/],
-    ["a type", model(constant("c", 10, [1], new Uint8Array(2)), node("Cast", ["c"], ["y"], integer("to", 1))), /numbers of ONNX's type 10 \(c\)/],
+    ["a type", model(constant("c", 11, [1], new Uint8Array(8)), node("Cast", ["c"], ["y"], integer("to", 1))), /numbers of ONNX's type 11 \(c\)/],
     ["a cast", model(node("Cast", ["x"], ["y"], integer("to", 10))), /a Cast to ONNX's type 10/],
     ["order", model(cast, node("com.microsoft.MultiHeadAttention", ["f", "f", "f"], ["y"], integer("num_heads", 1), integer("unidirectional", 1))), /of what came before alone/],
     ["a zero point", model(cast, node("DynamicQuantizeLinear", ["f"], ["q", "s", "z"]), constant("w", 3, [4, 2], new Int8Array(8)), node("MatMulInteger", ["q", "w", "z", "z"], ["p"]), node("Cast", ["p"], ["y"], integer("to", 1))), /a MatMulInteger with 0 zero points for 2 columns/],

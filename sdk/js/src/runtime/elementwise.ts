@@ -1,6 +1,6 @@
 /** Operators of one number, or of two after stretching the smaller array. */
 
-import { axisOf, BOOL, FLOAT, INT32, INT64, isKnown, type Memory, type NdArray, shown, sizeOf, strided } from "./memory.js";
+import { axisOf, BOOL, FLOAT, INT32, INT64, isKnown, type Memory, type NdArray, type Numbers, shown, sizeOf, strided } from "./memory.js";
 import { floats, needed, numberOf, type Operator } from "./operator.js";
 import { unsupported } from "./unsupported.js";
 
@@ -135,6 +135,19 @@ const quickGelu: Operator = (node, preparation) => {
   return mapped((value) => value * sigmoid(alpha * value))(node, preparation);
 };
 
+/** Rows of the second array where the first is true, else of the third; both have one shape. */
+const where: Operator = (_, { memory }) => (inputs) => {
+  const [isSecond, second, third] = [needed(inputs, 0), needed(inputs, 1), needed(inputs, 2)];
+  if (shown(second.shape) !== shown(third.shape) || second.type !== third.type) {
+    throw unsupported(`a Where of shapes ${shown(second.shape)} and ${shown(third.shape)}`);
+  }
+  const place = places(isSecond.shape, broadcastShape(isSecond.shape, second.shape));
+  const out = memory.allocate(second.type, second.shape);
+  const [choice, yes, no, to] = [isSecond, second, third, out].map((array) => memory.view(array)) as [Numbers, Numbers, Numbers, Numbers];
+  for (let at = 0; at < to.length; at++) to[at] = choice[place(at)] ? yes[at]! : no[at]!;
+  return out;
+};
+
 const cumulativeSum: Operator = (node, { memory }) => {
   if (numberOf(node, "exclusive", 0) !== 0 || numberOf(node, "reverse", 0) !== 0) {
     throw unsupported("a CumSum that is exclusive or in reverse");
@@ -159,8 +172,12 @@ export const ELEMENTWISE: Readonly<Record<string, Operator>> = {
   Add: sum,
   Sum: sum,
   Mul: folded("multiply", (left, right) => left * right),
+  Sub: paired((left, right) => left - right),
   Div: divide,
+  Min: paired((left, right) => Math.min(left, right)),
   Max: paired((left, right) => Math.max(left, right)),
+  Less: paired((left, right) => (left < right ? 1 : 0), BOOL),
+  Where: where,
   Equal: paired((left, right) => (left === right ? 1 : 0), BOOL),
   Not: mapped((value) => (value === 0 ? 1 : 0), BOOL),
   Cast: cast,

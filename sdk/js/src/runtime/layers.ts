@@ -102,6 +102,28 @@ const dynamicQuantizeMatMul: Operator = (node, preparation) => {
   };
 };
 
+/**
+ * The product of float32 with weights of 4 bits, in blocks of 32 with a scale each (inputs 1 and 2),
+ * which become float32 once, when a session is made.
+ *
+ * Source: https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
+ */
+const matMulNBits: Operator = (node, { memory, take }) => {
+  const [depth, columns, size] = ["K", "N", "block_size"].map((name) => numberOf(node, name, 0)) as [number, number, number];
+  const [codes, scales] = [take(1), take(2)];
+  const isWhole = codes?.type === UINT8 && 2 * codes.numbers.length === depth * columns && scales?.type === FLOAT;
+  if (!isWhole || numberOf(node, "bits", 4) !== 4 || scales.numbers.length * size !== depth * columns || node.inputs.length > 3) {
+    throw unsupported("a MatMulNBits other than of whole blocks of 4 bits around 8");
+  }
+  const weights = new Float32Array(depth * columns); // (columns, depth)
+  for (let at = 0; at < weights.length; at++) {
+    const byte = codes.numbers[at >> 1]!;
+    weights[at] = ((at % 2 === 0 ? byte & 15 : byte >> 4) - 8) * scales.numbers[Math.floor(at / size)]!;
+  }
+  const right = memory.store(FLOAT, [columns, depth], weights);
+  return (inputs) => product(memory, [needed(inputs, 0), right], true, 1);
+};
+
 /** Columns as rows, signed, with zeros behind them. */
 function transposed({ type, shape, numbers }: Constant, rows: number, padded: number): Int8Array {
   const [depth, columns] = shape as [number, number];
@@ -236,6 +258,7 @@ export const LAYERS: Readonly<Record<string, Operator>> = {
   DequantizeLinear: dequantizeLinear,
   MatMulInteger: matMulInteger,
   "com.microsoft.DynamicQuantizeMatMul": dynamicQuantizeMatMul,
+  "com.microsoft.MatMulNBits": matMulNBits,
   MatMul: (_, { memory }) => (inputs) => product(memory, inputs, false, 1),
   "com.microsoft.FusedMatMul": fusedMatMul,
   LayerNormalization: layerNormalization,

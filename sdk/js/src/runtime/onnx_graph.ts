@@ -9,6 +9,8 @@ import { copied } from "../files/bytes.js";
 import { bytesOf, FLOAT, INT32, INT64, INT8, isKnown, type Numbers, sizeOf } from "./memory.js";
 import { unsupported } from "./unsupported.js";
 
+const FLOAT16 = 10; // in ONNX
+
 /** An array as it lies in the model. */
 export interface Constant {
   readonly type: number;
@@ -104,6 +106,7 @@ function tensor(model: Uint8Array, whole: Field): [string, Constant] {
     else if (field.number === 4 || field.number === 9) raw = copied(model, field.begin, field.end);
     else if (field.number === 14 && field.value !== 0) throw new TypeError(`${name} in another file`);
   }
+  if (type === FLOAT16 && raw !== undefined) [type, raw] = [FLOAT, widened(raw)];
   if (!isKnown(type)) throw unsupported(`numbers of ONNX's type ${type} (${name})`);
   const numbers = viewed(type, raw ?? new Uint8Array(integers.length * bytesOf(type)));
   if (raw === undefined) numbers.set(integers);
@@ -111,6 +114,16 @@ function tensor(model: Uint8Array, whole: Field): [string, Constant] {
     throw new RangeError(`${name} has ${numbers.length} numbers, its shape is (${shape.join(", ")})`);
   }
   return [name, { type, shape, numbers }];
+}
+
+/** The bytes of float32 for those of float16. */
+function widened(raw: Uint8Array): Uint8Array {
+  const out = Float32Array.from(new Uint16Array(raw.buffer), (half) => {
+    const [exponent, rest] = [(half >> 10) & 31, half & 1023];
+    const size = exponent === 0 ? rest * 2 ** -24 : exponent === 31 ? (rest ? NaN : Infinity) : (1024 + rest) * 2 ** (exponent - 25);
+    return half >> 15 ? -size : size;
+  });
+  return new Uint8Array(out.buffer);
 }
 
 /** `raw` as numbers; it is a copy of its own, so it begins where a number may. */

@@ -57,7 +57,9 @@ class Session {
     this.#outputs = graph.outputs;
     const constants = new Map(graph.constants);
     const nodes = graph.nodes.filter((node) => {
-      const value = node.operator === "Constant" ? node.attributes.get("value") : undefined;
+      let value = node.operator === "Constant" ? node.attributes.get("value") : undefined;
+      const stored = node.operator === "Cast" ? constants.get(node.inputs[0] ?? "") : undefined;
+      if (stored !== undefined && stored.type === node.attributes.get("to")) value = stored; // a float16 is read as float32
       if (typeof value !== "object" || !("numbers" in value)) return true;
       if (node.outputs[0]) constants.set(node.outputs[0], value);
       return false;

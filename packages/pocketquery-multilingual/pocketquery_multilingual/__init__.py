@@ -1,0 +1,1 @@
+"""The bundle pocketquery-multilingual; sdk.load("pocketquery-multilingual") opens it."""
