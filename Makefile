@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable
 
-.PHONY: demo docs dist test test-slow test-packages test-research test-all test-device test-js check format lint types bench bench-check reference clean
+.PHONY: demo docs dist test test-slow test-packages test-research test-all test-device test-java test-js check format lint types bench bench-check reference clean
 
 demo: .stamps/demo
 	$(BIN)/pocketquery demo --output demo
@@ -65,6 +65,17 @@ dist: .stamps/release
 # The JavaScript SDK: needs Node 20 or later.
 test-js: .stamps/dev
 	cd sdk/js && npm ci --no-audit --no-fund && npm test
+
+# The Java library: needs a JDK and sqlite-jdbc (Debian: default-jdk-headless, libxerial-sqlite-jdbc-java). What the
+# vectors of conformance/ say, and 1,050 searches whose hits Python writes beside the index first.
+JDBC ?= /usr/share/java/sqlite-jdbc.jar
+JAVA_CLASSES := build/android/classes
+test-java: .stamps/dev
+	rm -rf build/android && mkdir -p build/android/searches
+	$(BIN)/python -m tests.java.resources $(JAVA_CLASSES)
+	javac --release 11 -Xlint:all,-serial -Werror -d $(JAVA_CLASSES) -cp $(JDBC) $$(find sdk/android/src -name '*.java')
+	$(BIN)/python -m tests.java.searches build/android/searches
+	java -cp $(JAVA_CLASSES):$(JDBC) pocketquery.Conformance conformance build/android/scratch build/android/searches
 
 check: .stamps/dev
 	$(BIN)/ruff format --check .

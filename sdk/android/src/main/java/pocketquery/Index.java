@@ -1,0 +1,412 @@
+package pocketquery;
+
+import java.io.File;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.file.Files;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.PriorityQueue;
+import java.util.Set;
+import java.util.TreeSet;
+import pocketquery.PocketQueryException.ArtifactNotFoundError;
+import pocketquery.PocketQueryException.CorruptArtifactError;
+import pocketquery.PocketQueryException.InvalidInputError;
+import pocketquery.PocketQueryException.SpaceMismatchError;
+
+/**
+ * An index of documents, opened for searching. One thread at a time, or synchronized by the caller.
+ *
+ * <pre>
+ * try (Index index = Index.open(new File("index"), JdbcDatabase::open, encoder, null)) {
+ *     for (Hit hit : index.search(Search.text("how do plants make sugar").k(5))) System.out.println(hit.score + " " + hit.text);
+ * }
+ * </pre>
+ */
+public final class Index implements AutoCloseable {
+    private static final int MOST_INFO = 1 << 16;
+    private static final String NUMBER = "(?:0|[1-9][0-9]{0,17})";
+    private static final String BLOBS = "rows BLOB NOT NULL, counts BLOB NOT NULL, PRIMARY KEY (term, first_row)) WITHOUT ROWID";
+    private static final Map<String, String> SCHEMA = Map.of("meta", "CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID",
+        "documents", "CREATE TABLE documents (row INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, metadata TEXT NOT NULL)",
+        "texts", "CREATE TABLE texts (row INTEGER PRIMARY KEY, text TEXT NOT NULL)",
+        "tombstones", "CREATE TABLE tombstones (row INTEGER PRIMARY KEY)",
+        "postings", "CREATE TABLE postings (term TEXT NOT NULL, first_row INTEGER NOT NULL, " + BLOBS,
+        "segments", "CREATE TABLE segments (first_row INTEGER PRIMARY KEY, count INTEGER NOT NULL, lengths BLOB NOT NULL, vectors_sha256 TEXT NOT NULL)",
+        "files", "CREATE TABLE files (path TEXT PRIMARY KEY, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, sha256 TEXT NOT NULL,"
+            + " ids TEXT NOT NULL) WITHOUT ROWID");
+    /** The vector space of the documents. */
+    public final String spaceId;
+    public final int dimension;
+    private final File folder;
+    private final QueryEncoder encoder;
+    private final Database database;
+    private final Analyzer analyzer;
+    private final Vectors vectors;
+    private final long[] sums;
+    private final float[] norms;
+    private final boolean[] isAlive;
+    private final int size;
+    private Map<String, Integer> frequencies; // of all terms, once a query has needed them
+
+    /**
+     * Opens the index in a folder; sizes, hashes and structure are compared with what was recorded.
+     *
+     * @param encoder what makes vectors of texts; null where searches bring theirs, or are by words alone
+     * @param publicKey 32 bytes: the index must be signed by its private half; null asks for no signature
+     * @throws PocketQueryException.ArtifactError it is missing, damaged, of another version or signed by another
+     * @throws SpaceMismatchError the encoder is of another space
+     */
+    public static Index open(File folder, Database.Opener opener, QueryEncoder encoder, byte[] publicKey) {
+        if (!folder.isDirectory()) {
+            throw new ArtifactNotFoundError("there is no index at " + folder + "; build one with: pocketquery index FOLDER --output INDEX");
+        }
+        Source source = new Source(folder);
+        if (source.size("index.json") < 0) {
+            throw new ArtifactNotFoundError(folder + " is no index, it has no index.json; name an index's folder, or build one with: pocketquery index"
+                + " FOLDER --output INDEX");
+        }
+        byte[] data = source.read("index.json", MOST_INFO + 1);
+        if (publicKey != null && source.size("delta.json") >= 0) {
+            throw new PocketQueryException.SignatureError(folder + ": a delta was applied to this index, and this library does not check the signature of"
+                + " one; open it without a key, or fetch the whole index anew");
+        }
+        Signatures.check(source, data, publicKey, null);
+        Fields info = Fields.ofJson(data, folder + "/index.json", MOST_INFO);
+        info.checkFormat("pocketquery-index", 2, 2, "build it again: pocketquery index --documents FOLDER --output " + folder);
+        Signatures.check(source, data, null, info.textOrNull("signature_key_id", 1024));
+        Fields space = info.child("space", 64);
+        if (encoder != null && !encoder.spaceId().equals(space.text("id", 1024))) {
+            throw new SpaceMismatchError("the index " + folder, space.text("id", 1024), "the encoder", encoder.spaceId());
+        }
+        checkDatabase(source);
+        Database database = opener.open(new File(folder, "documents.sqlite"));
+        try {
+            return new Index(folder, source, info, database, encoder);
+        } catch (PocketQueryException error) {
+            database.close();
+            throw error;
+        } catch (RuntimeException error) { // of the database
+            database.close();
+            throw new CorruptArtifactError(folder + "/documents.sqlite is damaged or not the database of a pocketquery index (" + error.getMessage()
+                + "); copy the index anew or build it again");
+        }
+    }
+
+    private Index(File folder, Source source, Fields info, Database database, QueryEncoder encoder) {
+        this.folder = folder;
+        this.database = database;
+        this.encoder = encoder;
+        Fields space = info.child("space", 64);
+        spaceId = space.text("id", 1024);
+        dimension = (int) space.integer("dimension", 1, 1 << 16);
+        checkSchema();
+        String language = info.text("language", 32);
+        String found = meta("language");
+        String file = folder + "/documents.sqlite";
+        if (!meta("space").equals(dimension + " " + spaceId)) throw new SpaceMismatchError(file, meta("space"), folder + "/index.json", spaceId);
+        if (!found.equals(language)) {
+            throw new CorruptArtifactError(file + " is in the language '" + found + "', index.json says '" + language
+                + "'; expected the same. Files of two indexes were mixed, copy it anew");
+        }
+        analyzer = new Analyzer(language);
+        String name = meta("vectors");
+        if (!name.matches("vectors-" + NUMBER + "\\.u8")) {
+            throw new CorruptArtifactError(file + " names the vectors " + Text.shortened(name) + ", expected vectors-N.u8; files of two indexes were mixed,"
+                + " copy it anew");
+        }
+        List<Object[]> segments = database.query("SELECT first_row, count, lengths, vectors_sha256 FROM segments ORDER BY first_row");
+        float[] lengths = lengths(segments);
+        boolean isSealed = info.choice("state", List.of("sealed", "writing")).equals("sealed");
+        checkFiles(source, info, name, isSealed);
+        vectors = new Vectors(source.read(name, 64 + (long) lengths.length * (dimension + 4)), dimension, lengths.length, folder + "/" + name);
+        for (Object[] one : segments) {
+            int first = ((Long) one[0]).intValue();
+            int count = ((Long) one[1]).intValue();
+            if (!vectors.sha256(first, count).equals(one[3])) {
+                throw new CorruptArtifactError(folder + "/" + name + " was changed after it was written: rows " + first + " to " + (first + count - 1)
+                    + " have another SHA-256 than recorded; copy the index anew");
+            }
+        }
+        sums = sums();
+        norms = Lexical.norms(lengths);
+        isAlive = new boolean[lengths.length];
+        for (Object[] row : database.query("SELECT row FROM documents")) isAlive[row(row[0])] = true;
+        int alive = 0;
+        for (boolean one : isAlive) alive += one ? 1 : 0;
+        size = alive;
+    }
+
+    /** How many documents it has. */
+    public int size() {
+        return size;
+    }
+
+    /** A document's text and metadata by its id, with a score of 0; null where there is none. */
+    public Hit get(String id) {
+        List<Object[]> rows = database.query("SELECT row FROM documents WHERE id = ?", id);
+        return rows.isEmpty() ? null : hits(List.of(row(rows.get(0)[0])), new double[isAlive.length], null, null).get(0);
+    }
+
+    /**
+     * The best documents, best first; of equal ones those that came first.
+     *
+     * @throws InvalidInputError a blank text, a vector of another dimension, an unknown mode, a filter that is none
+     */
+    public List<Hit> search(Search search) {
+        if (search.k < 1) throw new InvalidInputError("k is " + search.k + ", expected a whole number above 0");
+        if (!List.of("dense", "lexical", "hybrid").contains(String.valueOf(search.mode))) {
+            throw new InvalidInputError("the mode is '" + search.mode + "', expected one of ('dense', 'lexical', 'hybrid')");
+        }
+        if (search.text == null && !search.mode.equals("dense")) throw new InvalidInputError(search.mode + " search needs the query's text, found a vector only");
+        if (search.text != null && !Text.isWellFormed(search.text)) throw new InvalidInputError("the query has half of a character (a lone surrogate)");
+        if (search.text != null && Text.chunks(search.text).isEmpty()) throw new InvalidInputError("the query is blank; expected some text");
+        Filter filter = search.filter == null ? null : new Filter(search.filter);
+        Analyzer.Query query = search.text == null ? null : analyzer.query(search.text, search.prefix);
+        if (query != null && query.plain.isEmpty() && (search.vector == null || search.mode.equals("lexical"))) {
+            throw new InvalidInputError("the query '" + Text.shortened(search.text) + "' only says what must not be there; expected a word to look for");
+        }
+        Vectors.Query meant = null;
+        boolean isByWords = search.mode.equals("lexical");
+        if (!isByWords) {
+            if (search.vector == null && encoder == null) {
+                throw new InvalidInputError("a search by meaning for a text needs an encoder: Index.open(folder, database, encoder, key). Without one, pass"
+                    + " a vector or use mode \"lexical\"");
+            }
+            isByWords = search.vector == null && search.mode.equals("hybrid") && !encoder.reads(query.plain);
+            if (!isByWords) meant = vectors.new Query(search.vector != null ? search.vector : encoder.encodeQuery(query.plain));
+        }
+        boolean[] allowed = allowed(query, filter);
+        return ranked(search, query, meant, allowed);
+    }
+
+    @Override
+    public void close() {
+        database.close();
+    }
+
+    private List<Hit> ranked(Search search, Analyzer.Query query, Vectors.Query meant, boolean[] allowed) {
+        int count = isAlive.length;
+        double[] scores = new double[count];
+        double[] cosines = meant == null ? null : new double[count];
+        Lexical lexical = search.mode.equals("dense") ? null : lexical(query);
+        for (int row = 0; row < count && meant != null; row++) cosines[row] = vectors.scales[row] > 0 ? meant.cosine(row) : Double.NaN;
+        if (lexical == null) System.arraycopy(cosines, 0, scores, 0, count);
+        else if (meant == null) for (int row = 0; row < count; row++) scores[row] = lexical.scores[row] > 0 ? lexical.scores[row] : Double.NaN;
+        else fuse(scores, cosines, lexical, meant);
+        List<Integer> rows = best(scores, allowed, search.k);
+        if (search.mode.equals("hybrid")) {
+            for (int row : rows) scores[row] = Math.min(meant == null ? scores[row] / (lexical.most == 0 ? 1 : lexical.most) : scores[row], 1);
+        }
+        return hits(rows, scores, cosines, lexical);
+    }
+
+    /** The one place that knows how meaning and words become one score. */
+    private void fuse(double[] scores, double[] cosines, Lexical lexical, Vectors.Query meant) {
+        double mean = meant.mean(sums);
+        double most = lexical.most == 0 ? 1 : lexical.most;
+        double absent = lexical.most == 0 ? 1 : 1 - lexical.present / lexical.most;
+        double meaning = .25 * (1 + 2 * absent) / Math.max(1 - mean, .05);
+        for (int row = 0; row < scores.length; row++) {
+            boolean isPlaced = vectors.scales[row] > 0;
+            double words = lexical.scores[row] / most;
+            scores[row] = isPlaced ? (cosines[row] - mean) * meaning + words : words > 0 ? words : Double.NaN;
+        }
+    }
+
+    /** The k best rows, of equal ones the first; those without a number are none. */
+    private static List<Integer> best(double[] scores, boolean[] allowed, int k) {
+        PriorityQueue<Integer> worst = new PriorityQueue<>((a, b) -> scores[a] != scores[b] ? Double.compare(scores[a], scores[b]) : b - a);
+        for (int row = 0; row < scores.length; row++) {
+            if (!allowed[row] || Double.isNaN(scores[row])) continue;
+            if (worst.size() == k && scores[row] <= scores[worst.peek()]) continue;
+            worst.add(row);
+            if (worst.size() > k) worst.poll();
+        }
+        List<Integer> rows = new ArrayList<>();
+        while (!worst.isEmpty()) rows.add(worst.poll());
+        Collections.reverse(rows);
+        return rows;
+    }
+
+    private Lexical lexical(Analyzer.Query query) {
+        Map<String, List<Object[]>> postings = postings(query.terms.keySet());
+        Map<String, Double> weights = query.terms;
+        Map<String, String> instead = Map.of();
+        if (Vocabulary.isNeeded(query, analyzer, postings.keySet())) {
+            if (frequencies == null) {
+                frequencies = new HashMap<>();
+                for (Object[] one : database.query("SELECT term, SUM(LENGTH(rows) / 4) FROM postings GROUP BY term")) {
+                    frequencies.put((String) one[0], ((Long) one[1]).intValue());
+                }
+            }
+            Vocabulary vocabulary = new Vocabulary(query, frequencies, analyzer);
+            weights = vocabulary.weights;
+            instead = vocabulary.instead;
+            postings = postings(weights.keySet());
+        }
+        return new Lexical(query, weights, instead, postings, norms);
+    }
+
+    private Map<String, List<Object[]>> postings(Set<String> terms) {
+        Map<String, List<Object[]>> made = new HashMap<>();
+        for (String term : terms) {
+            List<Object[]> rows = database.query("SELECT term, first_row, rows, counts FROM postings WHERE term = ? ORDER BY first_row", term);
+            for (Object[] one : rows) {
+                if (!(one[2] instanceof byte[]) || !(one[3] instanceof byte[]) || ((byte[]) one[2]).length != 2 * ((byte[]) one[3]).length) {
+                    throw broken("postings that do not belong together", "a count for each row");
+                }
+            }
+            if (!rows.isEmpty()) made.put(term, rows);
+        }
+        return made;
+    }
+
+    /** The rows that may be hits. */
+    private boolean[] allowed(Analyzer.Query query, Filter filter) {
+        boolean isDemanding = query != null && query.demands();
+        if (filter == null && !isDemanding) return isAlive;
+        boolean[] allowed = new boolean[isAlive.length];
+        String columns = isDemanding ? "row, metadata, text FROM documents JOIN texts USING (row)" : "row, metadata FROM documents";
+        for (Object[] one : database.query("SELECT " + columns)) {
+            Map<String, Object> metadata = metadata(one[1]);
+            allowed[row(one[0])] = (filter == null || filter.matches(metadata)) && (!isDemanding || has(query, metadata.get("title"), (String) one[2]));
+        }
+        return allowed;
+    }
+
+    private boolean has(Analyzer.Query query, Object title, String text) {
+        String whole = title instanceof String ? title + " " + text : text;
+        Set<String> terms = analyzer.occurrences(whole).keySet();
+        if (!terms.containsAll(query.required) || query.excluded.stream().anyMatch(terms::containsAll)) return false;
+        if (query.phrases.isEmpty() && query.excludedPhrases.isEmpty()) return true;
+        List<String> words = analyzer.sequence(whole);
+        return query.phrases.stream().allMatch(one -> Collections.indexOfSubList(words, one) >= 0)
+            && query.excludedPhrases.stream().noneMatch(one -> Collections.indexOfSubList(words, one) >= 0);
+    }
+
+    private List<Hit> hits(List<Integer> rows, double[] scores, double[] cosines, Lexical lexical) {
+        List<Hit> hits = new ArrayList<>();
+        for (int row : rows) {
+            List<Object[]> found = database.query("SELECT id, metadata, text FROM documents JOIN texts USING (row) WHERE row = " + row);
+            if (found.isEmpty()) throw broken("no text of a document that was found", "all");
+            Object[] one = found.get(0);
+            hits.add(new Hit((String) one[0], scores[row], (String) one[2], metadata(one[1]), cosines == null ? Double.NaN : cosines[row],
+                lexical == null ? Double.NaN : lexical.scores[row]));
+        }
+        return hits;
+    }
+
+    @SuppressWarnings("unchecked")
+    private static Map<String, Object> metadata(Object text) {
+        try {
+            Map<String, Object> made = (Map<String, Object>) Json.parse((String) text, 101, 1 << 16);
+            if (!((String) text).contains("\\u") || Text.isWellFormed(made.toString())) return made;
+            throw broken("half of a character in metadata", "whole ones");
+        } catch (IllegalArgumentException | ClassCastException error) {
+            throw broken("metadata that is no JSON object", "one");
+        }
+    }
+
+    /** What could make SQLite read or delete another file is refused before it opens this one. */
+    private static void checkDatabase(Source source) {
+        File file = new File(source.place, "documents.sqlite");
+        byte[] header = source.read("documents.sqlite", 100);
+        ByteBuffer fields = ByteBuffer.wrap(header);
+        if (header.length < 100 || !new String(header, 0, 16, java.nio.charset.StandardCharsets.ISO_8859_1).equals("SQLite format 3\0")
+            || fields.getInt(68) != 0x50514958 || fields.getInt(60) != 2) {
+            throw new CorruptArtifactError(file + " is damaged or not the database of a pocketquery index; copy the index anew or build it again");
+        }
+        if (header[18] != 1 || header[19] != 1 || fields.getInt(56) != 1) {
+            throw new CorruptArtifactError(file + " has a write-ahead log or another encoding than UTF-8, which we do not write; copy the index anew or"
+                + " build it again");
+        }
+        for (String beside : new String[] {"-wal", "-journal"}) {
+            if (!Files.exists(new File(file + beside).toPath(), java.nio.file.LinkOption.NOFOLLOW_LINKS)) continue;
+            throw new CorruptArtifactError(file + beside + " is beside the database: a writer was killed, or it is none of this kind. Open the index once"
+                + " with pocketquery in Python, or copy it anew");
+        }
+    }
+
+    private void checkSchema() {
+        Set<String> tables = new TreeSet<>(SCHEMA.keySet());
+        for (Object[] one : database.query("SELECT type, name, tbl_name, sql FROM sqlite_master LIMIT 200")) {
+            if ("table".equals(one[0]) && one[1].equals(one[2]) && one[3] != null && one[3].equals(SCHEMA.get(one[1]))) tables.remove(one[1]);
+            else if (!"index".equals(one[0]) || one[3] != null || !SCHEMA.containsKey(one[2])) {
+                throw new CorruptArtifactError(folder + "/documents.sqlite has the " + one[0] + " '" + one[1] + "', which we do not write; expected the tables "
+                    + String.join(", ", new TreeSet<>(SCHEMA.keySet())) + ". Copy the index anew or build it again");
+            }
+        }
+        if (tables.isEmpty()) return;
+        throw new CorruptArtifactError(folder + "/documents.sqlite lacks the table '" + tables.iterator().next() + "'; copy the index anew or build it again");
+    }
+
+    private void checkFiles(Source source, Fields info, String vectorsName, boolean isSealed) {
+        Fields files = info.child("files", 2);
+        String generation = meta("generation");
+        long sealed = info.integer("generation", 0, Long.MAX_VALUE);
+        boolean isLater = generation.matches(NUMBER) && Long.parseLong(generation) > sealed;
+        if (isLater && !isSealed) return; // a writer was killed after a commit; segments have hashes of their own
+        if (!generation.equals(String.valueOf(sealed))) {
+            throw new CorruptArtifactError(folder + "/documents.sqlite is at generation " + generation + ", but index.json was sealed at " + sealed + " and not"
+                + " written since; files of two states were mixed, copy the index anew or build it again");
+        }
+        for (String name : List.of("documents.sqlite", vectorsName)) {
+            Fields record = files.child(name, 64);
+            long bytes = record.integer("bytes", 0, Integer.MAX_VALUE);
+            byte[] data = source.read(name, bytes);
+            if (data.length < bytes) {
+                throw new CorruptArtifactError(folder + "/" + name + " has " + data.length + " bytes, expected " + bytes + ": it is truncated; copy the index"
+                    + " anew or build it again");
+            }
+            String hash = Text.sha256(data, 0, data.length);
+            if (hash.equals(record.sha256("sha256"))) continue;
+            throw new CorruptArtifactError(folder + "/" + name + " was changed after it was written: its SHA-256 is " + hash + ", expected "
+                + record.sha256("sha256") + "; copy the index anew or build it again");
+        }
+    }
+
+    private float[] lengths(List<Object[]> segments) {
+        float[] lengths = new float[0];
+        for (Object[] one : segments) {
+            boolean fits = one[2] instanceof byte[] && ((byte[]) one[2]).length == 4 * (Long) one[1] && (Long) one[0] == lengths.length;
+            if (!fits) throw broken("a segment out of order", "one behind the other");
+            ByteBuffer packed = ByteBuffer.wrap((byte[]) one[2]).order(ByteOrder.LITTLE_ENDIAN);
+            int first = lengths.length;
+            lengths = java.util.Arrays.copyOf(lengths, first + packed.capacity() / 4);
+            for (int row = first; row < lengths.length; row++) lengths[row] = packed.getInt() & 0xffffffffL;
+        }
+        return lengths;
+    }
+
+    private long[] sums() {
+        Object stored = value("vector_sum");
+        if (!(stored instanceof byte[]) || ((byte[]) stored).length != 8 * (dimension + 1)) throw broken("no 'vector_sum'", (dimension + 1) + " numbers");
+        long[] made = new long[dimension + 1];
+        ByteBuffer.wrap((byte[]) stored).order(ByteOrder.LITTLE_ENDIAN).asLongBuffer().get(made);
+        return made;
+    }
+
+    private int row(Object row) {
+        if (row instanceof Long && (Long) row >= 0 && (Long) row < norms.length) return ((Long) row).intValue();
+        throw broken("the row " + row, "rows of the index");
+    }
+
+    private Object value(String key) {
+        List<Object[]> rows = database.query("SELECT value FROM meta WHERE key = ?", key);
+        return rows.isEmpty() ? null : rows.get(0)[0];
+    }
+
+    private String meta(String key) {
+        Object value = value(key);
+        if (value instanceof String) return (String) value;
+        throw new CorruptArtifactError("the index's database lacks '" + key + "', or has it as another thing than a text; copy the index anew or build it again");
+    }
+
+    static CorruptArtifactError broken(String found, String expected) {
+        return new CorruptArtifactError("the index's database has " + found + ", expected " + expected + "; copy the index anew or build it again");
+    }
+}

@@ -1,0 +1,63 @@
+package pocketquery;
+
+import java.util.Map;
+
+/**
+ * What is searched for: a text, a vector, or both.
+ *
+ * <pre>List&lt;Hit&gt; hits = index.search(Search.text("how do plants make sugar").k(5).filter(Map.of("lang", "en")));</pre>
+ */
+public final class Search {
+    final String text;
+    float[] vector;
+    String mode;
+    int k = 10;
+    boolean prefix;
+    Map<String, ?> filter;
+
+    private Search(String text, float[] vector) {
+        this.text = text;
+        this.vector = vector;
+        mode = text == null ? "dense" : "hybrid";
+    }
+
+    /** A text as a user typed it: words, "phrases", +must, -without. */
+    public static Search text(String text) {
+        return new Search(text, null);
+    }
+
+    /** The vector of a query, of any length but 0. */
+    public static Search vector(float[] vector) {
+        return new Search(null, vector);
+    }
+
+    /** {@code "hybrid"} (a text's default), {@code "lexical"} (words alone) or {@code "dense"} (meaning alone, a vector's default). */
+    public Search mode(String mode) {
+        this.mode = mode;
+        return this;
+    }
+
+    /** How many hits at most, 10 where nobody says. */
+    public Search k(int k) {
+        this.k = k;
+        return this;
+    }
+
+    /** The text's vector, in place of what the index's encoder would give. */
+    public Search withVector(float[] vector) {
+        this.vector = vector;
+        return this;
+    }
+
+    /** What the metadata of a hit must meet: {@code Map.of("year", Map.of("$gte", 2000))}. */
+    public Search filter(Map<String, ?> filter) {
+        this.filter = filter;
+        return this;
+    }
+
+    /** Whether the last word is being typed, and stands for all that begin with it. */
+    public Search typing(boolean typing) {
+        prefix = typing;
+        return this;
+    }
+}

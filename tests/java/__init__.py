@@ -1,0 +1,1 @@
+"""What the Java library in sdk/android is tested against, written by Python."""
