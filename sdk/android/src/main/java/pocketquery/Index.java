@@ -269,23 +269,49 @@ public final class Index implements AutoCloseable {
     private boolean[] allowed(Analyzer.Query query, Filter filter) {
         boolean isDemanding = query != null && query.demands();
         if (filter == null && !isDemanding) return isAlive;
-        boolean[] allowed = new boolean[isAlive.length];
-        String columns = isDemanding ? "row, metadata, text FROM documents JOIN texts USING (row)" : "row, metadata FROM documents";
-        for (Object[] one : database.query("SELECT " + columns)) {
-            Map<String, Object> metadata = metadata(one[1]);
-            allowed[row(one[0])] = (filter == null || filter.matches(metadata)) && (!isDemanding || has(query, metadata.get("title"), (String) one[2]));
+        boolean[] allowed = isAlive.clone();
+        if (isDemanding) demand(query, allowed);
+        if (filter == null) return allowed;
+        for (Object[] one : database.query("SELECT row, metadata FROM documents")) {
+            int row = row(one[0]);
+            allowed[row] = allowed[row] && filter.matches(metadata(one[1]));
         }
         return allowed;
     }
 
-    private boolean has(Analyzer.Query query, Object title, String text) {
-        String whole = title instanceof String ? title + " " + text : text;
-        Set<String> terms = analyzer.occurrences(whole).keySet();
-        if (!terms.containsAll(query.required) || query.excluded.stream().anyMatch(terms::containsAll)) return false;
-        if (query.phrases.isEmpty() && query.excludedPhrases.isEmpty()) return true;
-        List<String> words = analyzer.sequence(whole);
-        return query.phrases.stream().allMatch(one -> Collections.indexOfSubList(words, one) >= 0)
-            && query.excludedPhrases.stream().noneMatch(one -> Collections.indexOfSubList(words, one) >= 0);
+    /** Keeps the rows that have what the query demands: by postings, and of phrases by the texts of those that have all words. */
+    private void demand(Analyzer.Query query, boolean[] allowed) {
+        keep(allowed, having(query.required), true);
+        for (Set<String> one : query.excluded) keep(allowed, having(one), false);
+        for (List<String> one : query.phrases) keep(allowed, havingInOrder(one, allowed), true);
+        for (List<String> one : query.excludedPhrases) keep(allowed, havingInOrder(one, allowed), false);
+    }
+
+    private static void keep(boolean[] allowed, boolean[] some, boolean wanted) {
+        for (int row = 0; row < allowed.length; row++) allowed[row] &= some[row] == wanted;
+    }
+
+    private boolean[] having(java.util.Collection<String> terms) {
+        int[] counts = new int[isAlive.length];
+        Set<String> each = new TreeSet<>(terms);
+        postings(each).values().forEach(segments -> segments.forEach(segment -> {
+            ByteBuffer rows = ByteBuffer.wrap((byte[]) segment[2]).order(ByteOrder.LITTLE_ENDIAN);
+            while (rows.hasRemaining()) counts[row((Long) segment[1] + rows.getInt())]++;
+        }));
+        boolean[] all = new boolean[counts.length];
+        for (int row = 0; row < all.length; row++) all[row] = counts[row] == each.size();
+        return all;
+    }
+
+    private boolean[] havingInOrder(List<String> phrase, boolean[] allowed) {
+        boolean[] all = having(phrase);
+        for (int row = 0; row < all.length; row++) {
+            if (!all[row] || !allowed[row]) continue;
+            Hit one = hits(List.of(row), new double[all.length], null, null).get(0);
+            Object title = one.metadata.get("title");
+            all[row] = Collections.indexOfSubList(analyzer.sequence(title instanceof String ? title + " " + one.text : one.text), phrase) >= 0;
+        }
+        return all;
     }
 
     private List<Hit> hits(List<Integer> rows, double[] scores, double[] cosines, Lexical lexical) {
