@@ -26,6 +26,7 @@ import numpy as np
 
 from pocketquery.sdk.arrays import NDArray
 from pocketquery.sdk.errors import CorruptArtifactError
+from pocketquery.sdk.index.database import damaged
 from pocketquery.sdk.index.untrusted_file import Schema
 from pocketquery.sdk.words import Query, Vocabulary
 
@@ -316,7 +317,5 @@ def _unpack(
 
 
 def _damaged() -> CorruptArtifactError:
-    return CorruptArtifactError(
-        "the index's database has postings that are cut, out of order or of documents that are not "
-        "there; expected a count for each row of a document. Copy the index anew or build it again"
-    )
+    found = "postings that are cut, out of order or of documents that are not there"
+    return damaged(found, "a count for each row of a document")

@@ -29,7 +29,7 @@ from pocketquery.sdk.folders import (
     release_folder,
 )
 from pocketquery.sdk.index.contents import contents_sha256
-from pocketquery.sdk.index.database import Database, get_meta, held, set_meta
+from pocketquery.sdk.index.database import Database, get_meta, held, set_meta, vectors_name
 from pocketquery.sdk.index.delta_manifest import DELTA_FILE
 from pocketquery.sdk.index.documents import (
     Document,
@@ -48,7 +48,6 @@ from pocketquery.sdk.index.segments import (
     create_segments,
     drop_segments,
     row_count,
-    vectors_name,
 )
 from pocketquery.sdk.index.updates import FileState, IndexSource, record_files, record_source
 from pocketquery.sdk.index.vector_file import MOST_DIMENSIONS, Codes, quantize

@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
+from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.index.bm25 import postings_by_term
-from pocketquery.sdk.index.database import get_meta
+from pocketquery.sdk.index.database import damaged, get_meta
 from pocketquery.sdk.index.segments import load_snapshot
 
 __all__ = ["StoredTexts", "contents_sha256", "packed_texts", "stored_texts"]
@@ -62,8 +62,9 @@ def contents_sha256(connection: sqlite3.Connection, folder: Path, dimension: int
         digest.update(packed_texts(*texts))
     for rows in snapshot.vectors.blocks(0, count):
         digest.update(rows.data)
-    for (lengths,) in connection.execute("SELECT lengths FROM segments ORDER BY first_row"):
-        digest.update(lengths)
+    for column in ("lengths", "languages"):
+        for (packed,) in connection.execute(f"SELECT {column} FROM segments ORDER BY first_row"):
+            digest.update(packed)
     for term, numbers, counts in postings_by_term(connection, count):
         digest.update(packed_texts(term) + _LENGTH.pack(len(numbers)))
         digest.update(numbers.astype("<u4").tobytes() + counts.astype(np.dtype("<u2")).tobytes())
@@ -94,7 +95,4 @@ def stored_texts(connection: sqlite3.Connection, count: int) -> Iterator[StoredT
     else:
         row += 1
     if row != count:
-        raise CorruptArtifactError(
-            f"the index's database lacks the document of row {row}, or has something else there; "
-            f"expected {count} documents. Copy the index anew or build it again"
-        )
+        raise damaged(f"no document of row {row}, or another thing there", f"{count} documents")

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sqlite3
 import threading
 import time
@@ -35,17 +36,25 @@ from pocketquery.sdk.index.untrusted_file import (
 )
 from pocketquery.sdk.plain_files import plain_size
 from pocketquery.sdk.sqlite_file import SqliteKind, error_code, transaction
+from pocketquery.sdk.words import LANGUAGES, NONE
 
 __all__ = [
     "META",
+    "MOST_LANGUAGE",
     "Connection",
     "Database",
     "check_structure",
+    "damaged",
+    "generation_of",
     "get_meta",
     "get_numbers",
     "held",
+    "is_vectors_name",
+    "language_of",
+    "next_generation",
     "set_meta",
     "set_numbers",
+    "vectors_name",
 ]
 
 META: Schema = {"meta": "CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID"}
@@ -57,7 +66,11 @@ _KIND = SqliteKind(
     elsewhere="build the index again",
     trusted=False,
 )
+MOST_LANGUAGE = 32  # characters of a language's name
 _NUMBER = np.dtype("<i8")
+_DIGITS = "(?:0|[1-9][0-9]{0,17})"  # within 64 bits
+_GENERATION = re.compile(_DIGITS)
+_VECTORS = re.compile(rf"vectors-{_DIGITS}\.u8")  # a name in the folder, and no path
 _LEAST_LIMIT = 1 << 25  # bytes: what a query itself may bring, a filter's values above all
 _MOST_LIMIT = 1_000_000_000  # SQLite's own
 
@@ -242,6 +255,14 @@ def held(path: Path) -> Iterator[None]:
         yield
 
 
+def damaged(found: str, expected: str) -> CorruptArtifactError:
+    """The error for a database that holds something else than it should."""
+    return CorruptArtifactError(
+        f"the index's database has {found}, expected {expected}; copy the index anew or build it "
+        "again"
+    )
+
+
 def get_meta(connection: sqlite3.Connection, key: str, default: str | None = None) -> str:
     """The value of ``key``; ``default`` where there is none.
 
@@ -252,10 +273,7 @@ def get_meta(connection: sqlite3.Connection, key: str, default: str | None = Non
     if stored is None and default is not None:
         return default
     if stored is None or not isinstance(stored[0], str):
-        raise CorruptArtifactError(
-            f"the index's database lacks {key!r}, or has it as another thing than a text; "
-            "copy the index anew or build it again"
-        )
+        raise damaged(f"no {key!r}, or another thing there", "a text")
     return stored[0]
 
 
@@ -264,25 +282,68 @@ def set_meta(connection: sqlite3.Connection, key: str, value: str | bytes) -> No
     connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
 
 
-def get_numbers(connection: sqlite3.Connection, key: str, count: int) -> NDArray[np.int64]:
-    """The ``count`` whole numbers at ``key``, int64 (count,).
+def get_numbers(connection: sqlite3.Connection, key: str, width: int) -> NDArray[np.int64]:
+    """The records of ``width`` whole numbers at ``key``, int64 (records, width).
 
     Raises:
         CorruptArtifactError: something else is there.
     """
     stored = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
-    size = count * _NUMBER.itemsize
-    if stored is None or not isinstance(stored[0], bytes) or len(stored[0]) != size:
-        raise CorruptArtifactError(
-            f"the index's database has no {key!r} of {count} numbers; copy the index anew or build "
-            "it again"
-        )
-    return np.frombuffer(stored[0], _NUMBER).astype(np.int64)
+    size = width * _NUMBER.itemsize
+    if stored is None or not isinstance(stored[0], bytes) or len(stored[0]) % size:
+        raise damaged(f"no {key!r}, or another thing there", f"records of {width} numbers")
+    return np.frombuffer(stored[0], _NUMBER).astype(np.int64).reshape(-1, width)
 
 
 def set_numbers(connection: sqlite3.Connection, key: str, numbers: NDArray[np.int64]) -> None:
     """Set ``key`` to whole numbers."""
     set_meta(connection, key, numbers.astype(_NUMBER).tobytes())
+
+
+def generation_of(connection: sqlite3.Connection) -> int:
+    """How many commits the index has seen.
+
+    Raises:
+        CorruptArtifactError: what stands there is no number of theirs.
+    """
+    stored = get_meta(connection, "generation")
+    if not _GENERATION.fullmatch(stored):
+        raise damaged(f"the generation {stored[:40]!r}", "a number")
+    return int(stored)
+
+
+def next_generation(connection: sqlite3.Connection) -> None:
+    """Mark the state as changed, so that readers load it anew."""
+    set_meta(connection, "generation", str(generation_of(connection) + 1))
+
+
+def language_of(connection: sqlite3.Connection) -> str:
+    """The language of the texts.
+
+    Raises:
+        CorruptArtifactError: none that is known.
+    """
+    language = get_meta(connection, "language")
+    if language != NONE and language not in LANGUAGES:
+        raise damaged(f"the language {language[:40]!r}", f"one of {NONE}, {', '.join(LANGUAGES)}")
+    return language
+
+
+def is_vectors_name(name: str) -> bool:
+    """Whether a vector file of ours can have this name."""
+    return _VECTORS.fullmatch(name) is not None
+
+
+def vectors_name(connection: sqlite3.Connection) -> str:
+    """The name of the vector file in the index's folder.
+
+    Raises:
+        CorruptArtifactError: it is no such name, and might lead elsewhere.
+    """
+    name = get_meta(connection, "vectors")
+    if not is_vectors_name(name):
+        raise damaged(f"the vector file {name[:80]!r}", "a name such as 'vectors-0.u8'")
+    return name
 
 
 def check_structure(connection: sqlite3.Connection, path: Path) -> None:

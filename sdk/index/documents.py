@@ -11,11 +11,16 @@ import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any
 
-from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
+import numpy as np
+
+from pocketquery.sdk.arrays import NDArray
+from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.fields import no_constant
+from pocketquery.sdk.index.database import damaged
 from pocketquery.sdk.index.untrusted_file import Schema
+from pocketquery.sdk.languages.scripts import language_number
 from pocketquery.sdk.validation import check_text
 
 __all__ = [
@@ -254,15 +259,13 @@ def stream_documents(
         yield stored_document(*fields)
 
 
-def check_tables(connection: sqlite3.Connection, rows: int) -> None:
-    """Read every document, and whether each of ``rows`` rows has one or is a deleted one's.
+def check_tables(connection: sqlite3.Connection, rows: int, languages: NDArray[np.uint16]) -> None:
+    """Read every document, and whether each of ``rows`` rows has one or is a deleted one's, and
+    ``languages``, uint16 (documents,), are the numbers of the documents' languages, in order.
 
     Raises:
-        CorruptArtifactError: a row has neither or both, or something that is no document.
+        CorruptArtifactError: a row has neither or both, or no document, or of another language.
     """
-    for document in stream_documents(connection, 0, rows):
-        if not document.id:
-            _fail("a document with an empty id", "a unique text")
     for query, what in (
         ("SELECT count(*) FROM documents", "documents"),
         ("SELECT count(*) FROM texts", "texts"),
@@ -272,12 +275,18 @@ def check_tables(connection: sqlite3.Connection, rows: int) -> None:
             f"SELECT ({query}) + (SELECT count(*) FROM tombstones)"
         ).fetchone()
         if count != rows:
-            _fail(f"{count} {what} and deleted documents", f"{rows}, the number of rows")
+            raise damaged(f"{count} {what} and deleted documents", f"{rows}, the number of rows")
     (both,) = connection.execute(
         "SELECT count(*) FROM documents JOIN tombstones USING (row)"
     ).fetchone()
     if both:
-        _fail(f"{both} documents that are deleted, too", "none")
+        raise damaged(f"{both} documents that are deleted, too", "none")
+    documents = stream_documents(connection, 0, rows)
+    for document, language in zip(documents, languages.tolist(), strict=True):
+        if not document.id:
+            raise damaged("a document with an empty id", "a unique text")
+        if language_number(document.metadata) != language:
+            raise damaged(f"{document.id[:80]!r} in another language", "the one its metadata say")
 
 
 def stored_document(identifier: object, text: object, metadata: object) -> Document:
@@ -287,23 +296,19 @@ def stored_document(identifier: object, text: object, metadata: object) -> Docum
         CorruptArtifactError: it is none.
     """
     if not (isinstance(identifier, str) and isinstance(text, str) and isinstance(metadata, str)):
-        _fail("a document whose id, text or metadata is a blob or a number", "texts")
+        raise damaged("a document whose id, text or metadata is a blob or a number", "texts")
     try:
         values = json.loads(metadata, parse_constant=no_constant)
         if "\\u" in metadata:  # an escape can be half a character, which no text of SQLite's is
             json.dumps(values, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
-        _fail(f"metadata of {identifier[:80]!r} that cannot be read ({error})", "JSON")
+        found = f"metadata of {identifier[:80]!r} that cannot be read ({error})"
+        raise damaged(found, "JSON") from error
     if not isinstance(values, dict):
-        _fail(f"metadata of {identifier[:80]!r} that is a {type(values).__name__}", "an object")
+        raise damaged(
+            f"metadata of {identifier[:80]!r} that is a {type(values).__name__}", "an object"
+        )
     return Document(identifier, text, values)
-
-
-def _fail(found: str, expected: str) -> NoReturn:
-    raise CorruptArtifactError(
-        f"the index's database has {found}, expected {expected}; copy the index anew or build it "
-        "again"
-    )
 
 
 def _depth(value: object) -> int:

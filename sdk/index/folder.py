@@ -23,7 +23,16 @@ from pocketquery.sdk.bundle.signature import Key, key_id, public_key_of, sign
 from pocketquery.sdk.errors import CorruptArtifactError
 from pocketquery.sdk.files import write_atomic
 from pocketquery.sdk.folders import present_folder
-from pocketquery.sdk.index.database import Connection, Database, check_structure, get_meta, set_meta
+from pocketquery.sdk.index.database import (
+    Connection,
+    Database,
+    check_structure,
+    generation_of,
+    get_meta,
+    next_generation,
+    set_meta,
+    vectors_name,
+)
 from pocketquery.sdk.index.info import (
     DATABASE,
     INFO,
@@ -35,14 +44,7 @@ from pocketquery.sdk.index.info import (
     read_info,
     write_info,
 )
-from pocketquery.sdk.index.segments import (
-    SCHEMA,
-    generation_of,
-    next_generation,
-    row_count,
-    vectors_name,
-    verify_segments,
-)
+from pocketquery.sdk.index.segments import SCHEMA, row_count, verify_segments
 from pocketquery.sdk.index.untrusted_file import sha256_of_first
 from pocketquery.sdk.index.vector_file import file_size
 from pocketquery.sdk.plain_files import check_own_file, plain_size

@@ -29,7 +29,7 @@ from pocketquery.sdk.errors import (
 )
 from pocketquery.sdk.files import checked_path
 from pocketquery.sdk.folders import TWO_RENAMES, present_folder
-from pocketquery.sdk.index import segments
+from pocketquery.sdk.index import database, segments
 from pocketquery.sdk.index.builder import check_documents, check_rows, create_index
 from pocketquery.sdk.index.database import Connection, Database, get_meta
 from pocketquery.sdk.index.documents import (
@@ -310,7 +310,7 @@ class Index(IndexViews):
         checked = [check_text(one, f"ids[{position}]") for position, one in enumerate(ids)]
         with self.writing() as connection:
             deleted = delete_documents(connection, checked)
-            segments.next_generation(connection)
+            database.next_generation(connection)
         return deleted
 
     def compact(self) -> None:
@@ -349,7 +349,7 @@ class Index(IndexViews):
 
     def _current(self, connection: Connection) -> segments.Snapshot:
         """The state ``connection`` sees, loaded anew only where it has changed."""
-        loaded, state = self._loaded, (connection.file, segments.generation_of(connection))
+        loaded, state = self._loaded, (connection.file, database.generation_of(connection))
         if loaded is None or loaded[0] != state:
             self._check_space(connection)
             if self._signed not in (None, state):

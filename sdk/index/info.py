@@ -17,8 +17,8 @@ from pocketquery.sdk.errors import (
 from pocketquery.sdk.fields import Fields
 from pocketquery.sdk.files import write_atomic
 from pocketquery.sdk.folders import FolderKind
+from pocketquery.sdk.index.database import MOST_LANGUAGE, is_vectors_name
 from pocketquery.sdk.index.delta_manifest import DELTA_FILE
-from pocketquery.sdk.index.segments import MOST_LANGUAGE, is_vectors_name
 from pocketquery.sdk.index.vector_file import MOST_DIMENSIONS
 from pocketquery.sdk.plain_files import mode_for, plain_size
 from pocketquery.sdk.validation import nearest

@@ -15,12 +15,14 @@ from typing import Any, Literal, NamedTuple, Protocol, get_args, runtime_checkab
 
 import numpy as np
 
-from pocketquery.sdk.arrays import Floats, NDArray, Rows
-from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
+from pocketquery.sdk.arrays import Doubles, Floats, NDArray, Rows
+from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.index.bm25 import Lexical, bm25, has_term
+from pocketquery.sdk.index.database import damaged
 from pocketquery.sdk.index.documents import Document, check_document, content, documents_of_rows
 from pocketquery.sdk.index.segments import Snapshot
 from pocketquery.sdk.index.selection import Blocks, Mask, Selection
+from pocketquery.sdk.index.vector_file import apart_of
 from pocketquery.sdk.index.vectors import QueryVector, best_first, in_blocks, unit_rows
 from pocketquery.sdk.languages.reading import ReadingTally
 from pocketquery.sdk.results.hits import Hit, Hits
@@ -210,8 +212,8 @@ class Ranking(NamedTuple):
     """Rows, best first."""
 
     rows: Rows
-    scores: NDArray[np.float64]
-    cosines: NDArray[np.float64] | None
+    scores: Doubles
+    cosines: Doubles | None
     """None for a search by words alone."""
     bm25: Floats | None
     """None for a search by meaning alone."""
@@ -233,14 +235,16 @@ class Ranking(NamedTuple):
 class Fusion:
     """One score of words and meaning, for one query. ::
 
-        fused(d) = a (cos(d) - m) / (1 - m) + bm25(d) / U        a = .25 (1 + 2 (1 - p / U))
+        fused(d) = a (cos(d) - m) / (1 - m) + bm25(d) / U - s    a = .25 (1 + 2 (1 - p / U))
 
     m is the mean cosine of all documents with the query, so the first part says how far a document
     stands out; in every encoder's space alike, whether its cosines lie between 0 and .6 or between
     .75 and .95. U is the most that BM25 can be for the query, so the second says how much of what
     was asked is there in words. Both mean something by themselves, and neither needs another
     document. p is the part of U whose terms some document has: where words say little, meaning says
-    more. A hit's score is 1 at most: a document that is the query reaches more.
+    more. A hit's score is 1 at most: a document that is the query reaches more. s is what a
+    document has of both for its language alone: the mean of those in it less that of all. Else
+    all that is in the query's language would stand before what answers it in another.
 
     Args:
         mean: m.
@@ -254,8 +258,12 @@ class Fusion:
         self._most = lexical.most or 1.0
 
     def scores(
-        self, cosines: NDArray[np.float64], bm25: Floats, missing: NDArray[np.integer]
-    ) -> NDArray[np.float64]:
+        self,
+        cosines: Doubles,
+        bm25: Floats,
+        missing: NDArray[np.integer],
+        shares: Doubles | float = 0.0,
+    ) -> Doubles:
         """Fused scores of m rows, float64 (m,).
 
         Args:
@@ -263,9 +271,11 @@ class Fusion:
             bm25: float32 (m,).
             missing: the positions of rows without a vector. Their words count alone; -inf where
                 they share none.
+            shares: s, float64 (m,).
         """
         fused = cosines - self._mean
         fused *= self._meaning
+        fused -= shares
         fused[missing] = 0
         fused += bm25.astype(np.float64) / self._most
         if len(missing):
@@ -275,6 +285,10 @@ class Fusion:
     def slack(self, cosines: float) -> float:
         """That of fused scores, of cosines that have this one."""
         return cosines * self._meaning
+
+    def shares(self, cosines: Doubles, bm25: Doubles) -> Doubles:
+        """s of languages, of what their means of cosines and of BM25 are apart."""
+        return cosines * self._meaning + bm25 / self._most
 
 
 def rank(
@@ -294,11 +308,24 @@ def rank(
         selection: which rows may be returned.
     """
     k, vectors = query.k + query.offset, snapshot.vectors
+    languages = snapshot.languages(connection)
+
+    def own(shares: Doubles, some: Rows | slice) -> Doubles | float:
+        return 0.0 if languages is None else shares[languages[some]]
+
     if query.mode == "dense" or asked is None:
         meant = QueryVector(query.vector)
-        rows = selection.best(k, lambda allowed: vectors.near(meant, allowed), slack=meant.slack)
-        rows, cosines = best_first(rows, vectors.cosines(meant, rows), k)
-        return Ranking(rows, cosines, cosines, None).cut(query)
+        apart = meant.cosine(snapshot.apart)
+
+        def near(allowed: Mask | None) -> Iterator[tuple[int, Doubles]]:
+            for first, scores in vectors.near(meant, allowed):
+                yield first, scores - own(apart, slice(first, first + len(scores)))
+
+        rows = selection.best(k, near, slack=meant.slack)
+        cosines = vectors.cosines(meant, rows)
+        scores = cosines - own(apart, rows)
+        order = np.lexsort((rows, -scores))[:k]
+        return Ranking(rows[order], scores[order], cosines[order], None).cut(query)
     weights, instead = expanded(connection, snapshot, asked)
     lexical = bm25(connection, weights, snapshot.lengths(connection), asked, instead)
     if query.mode == "lexical" or not len(query.vector):
@@ -309,12 +336,14 @@ def rank(
             scores = np.minimum(scores / (lexical.most or 1.0), 1.0)
         return Ranking(rows, scores, None, words).cut(query)
     meant = QueryVector(query.vector)
-    fusion = Fusion(meant.cosine(snapshot.mean), lexical)
+    fusion = Fusion(float(meant.cosine(snapshot.mean)), lexical)
+    apart = meant.cosine(snapshot.apart)
+    shares = fusion.shares(apart, _words_apart(lexical.scores, languages, len(apart)))
 
-    def scored(allowed: Mask | None) -> Iterator[tuple[int, NDArray[np.float64]]]:
+    def scored(allowed: Mask | None) -> Iterator[tuple[int, Doubles]]:
         for first, cosines, missing in vectors.scores(meant):
             block = slice(first, first + len(cosines))
-            fused = fusion.scores(cosines, lexical.scores[block], missing)
+            fused = fusion.scores(cosines, lexical.scores[block], missing, own(shares, block))
             if allowed is not None:
                 fused[~allowed[block]] = -np.inf
             yield first, fused
@@ -322,11 +351,20 @@ def rank(
     rows = selection.best(k, scored, slack=fusion.slack(meant.slack))
     cosines = vectors.cosines(meant, rows)
     missing = np.flatnonzero(~vectors.placed(rows))
-    fused = fusion.scores(cosines, lexical.scores[rows], missing)
+    fused = fusion.scores(cosines, lexical.scores[rows], missing, own(shares, rows))
     cosines[missing] = np.nan
     order = np.lexsort((rows, -fused))[:k]
     fused = np.minimum(fused[order], 1.0)
     return Ranking(rows[order], fused, cosines[order], lexical.scores[rows[order]]).cut(query)
+
+
+def _words_apart(scores: Floats, languages: NDArray[np.intp] | None, count: int) -> Doubles:
+    """Of BM25, see :func:`~pocketquery.sdk.index.vector_file.apart_of`, float64 (count,)."""
+    if languages is None:
+        return np.zeros(count)
+    sums: Doubles = np.bincount(languages, scores, count).astype(np.float64)
+    rows = np.bincount(languages, None, count).astype(np.float64)
+    return apart_of(sums[:-1, None], rows[:-1, None])[:, 0]
 
 
 def expanded(connection: sqlite3.Connection, snapshot: Snapshot, asked: Query) -> Expansion:
@@ -349,10 +387,7 @@ def hits_of(connection: sqlite3.Connection, ranking: Ranking) -> Hits:
     rows = ranking.rows.tolist()
     documents = documents_of_rows(connection, rows)
     if len(documents) != len(rows):
-        raise CorruptArtifactError(
-            f"the index's database has {len(documents)} of {len(rows)} documents that were found; "
-            "expected all. Copy the index anew or build it again"
-        )
+        raise damaged(f"{len(documents)} of {len(rows)} documents that were found", "all")
     return Hits(
         Hit(documents[row].id, score, documents[row].text, documents[row].metadata, cosine, words)
         for row, score, cosine, words in zip(

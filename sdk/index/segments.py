@@ -8,10 +8,10 @@ moment at which an index changes. Vector rows beyond are ignored, and overwritte
 from __future__ import annotations
 
 import hashlib
-import re
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +25,18 @@ from pocketquery.sdk.index.bm25 import (
     vocabulary_of,
     without_place,
 )
-from pocketquery.sdk.index.database import META, get_meta, get_numbers, set_meta, set_numbers
+from pocketquery.sdk.index.database import (
+    META,
+    damaged,
+    generation_of,
+    get_numbers,
+    is_vectors_name,
+    language_of,
+    next_generation,
+    set_meta,
+    set_numbers,
+    vectors_name,
+)
 from pocketquery.sdk.index.documents import (
     DOCUMENT_TABLES,
     Document,
@@ -36,33 +47,29 @@ from pocketquery.sdk.index.documents import (
 from pocketquery.sdk.index.untrusted_file import Schema
 from pocketquery.sdk.index.vector_file import (
     SCALE_BYTES,
-    SUM_UNIT,
     Codes,
     append_vectors,
     create_vectors,
-    sum_of,
+    means_of,
+    merged_sums,
+    sums_of,
     without_vectors,
 )
 from pocketquery.sdk.index.vectors import Vectors
+from pocketquery.sdk.languages.scripts import language_number
 from pocketquery.sdk.plain_files import close_to_others
-from pocketquery.sdk.words import LANGUAGES, NONE, Vocabulary, analyzer_for
+from pocketquery.sdk.words import Vocabulary, analyzer_for
 
 __all__ = [
-    "MOST_LANGUAGE",
     "SCHEMA",
     "Snapshot",
     "append_segments",
     "compact_segments",
     "create_segments",
     "drop_segments",
-    "generation_of",
-    "is_vectors_name",
-    "language_of",
     "load_snapshot",
-    "next_generation",
     "row_count",
     "stray_files",
-    "vectors_name",
     "verify_segments",
 ]
 
@@ -71,18 +78,16 @@ SCHEMA: Schema = {
     **DOCUMENT_TABLES,
     **POSTINGS_TABLE,
     "segments": "CREATE TABLE segments (first_row INTEGER PRIMARY KEY, count INTEGER NOT NULL,"
-    " lengths BLOB NOT NULL, vectors_sha256 TEXT NOT NULL)",
+    " lengths BLOB NOT NULL, languages BLOB NOT NULL, vectors_sha256 TEXT NOT NULL)",
     # The files that documents were read from, for what updates the index; no search reads it.
     "files": "CREATE TABLE files (path TEXT PRIMARY KEY, size INTEGER NOT NULL,"
     " mtime_ns INTEGER NOT NULL, sha256 TEXT NOT NULL, ids TEXT NOT NULL) WITHOUT ROWID",
 }
-MOST_LANGUAGE = 32  # characters of a language's name
 _VECTOR_SUM = "vector_sum"
 _SEGMENT_DOCUMENTS = 1024  # documents in a segment: bounds the memory of analysing them
 _LENGTH = np.dtype("<u4")
-_NUMBER = "(?:0|[1-9][0-9]{0,17})"  # within 64 bits
-_GENERATION = re.compile(_NUMBER)
-_VECTORS = re.compile(rf"vectors-{_NUMBER}\.u8")  # a name in the folder, and no path
+_LANGUAGE = np.dtype("<u2")
+_NUMBERS = 1 << 16  # that a language can have
 
 
 class Snapshot:
@@ -93,8 +98,7 @@ class Snapshot:
         generation: counts the commits.
         analyzer: makes terms of texts in the index's language.
         vectors: the rows, deleted ones among them.
-        mean: float64 (d,), the mean vector of all rows that have one, and of one more that is 0, so
-            that a document which is alone stands out from it.
+        mean, apart: of the vectors, see :func:`~pocketquery.sdk.index.vector_file.means_of`.
     """
 
     def __init__(
@@ -102,16 +106,18 @@ class Snapshot:
         generation: int,
         language: str,
         vectors: Vectors,
-        vector_sum: NDArray[np.int64],
+        sums: NDArray[np.int64],
         deleted: int,
     ) -> None:
         self.generation = generation
         self.analyzer = analyzer_for(language)
         self.vectors = vectors
-        self.mean = vector_sum[1:].astype(np.float64) * (SUM_UNIT / (float(vector_sum[0]) + 1))
+        self.mean, self.apart = means_of(sums)
+        self._numbers = sums[sums[:, 0] > 0, 0]
         self._deleted = deleted
         self._alive: NDArray[np.bool_] | None = None
         self._lengths: NDArray[np.float32] | None = None
+        self._languages: NDArray[np.intp] | None = None
         self._vocabulary: Vocabulary | None = None
 
     def __len__(self) -> int:
@@ -120,10 +126,16 @@ class Snapshot:
     def lengths(self, connection: sqlite3.Connection) -> NDArray[np.float32]:
         """float32 (n,), terms in each document."""
         if self._lengths is None:
-            cursor = connection.execute("SELECT lengths FROM segments ORDER BY first_row")
-            packed = b"".join([lengths for (lengths,) in cursor])
-            self._lengths = np.frombuffer(packed, _LENGTH).astype(np.float32)
+            self._lengths = _of_rows(connection, "lengths", _LENGTH).astype(np.float32)
         return self._lengths
+
+    def languages(self, connection: sqlite3.Connection) -> NDArray[np.intp] | None:
+        """intp (n,), which of ``apart`` is of a row's language; None where no two are named."""
+        if self._languages is None and len(self._numbers) > 1:
+            places = np.full(_NUMBERS, len(self._numbers))
+            places[self._numbers] = np.arange(len(self._numbers))
+            self._languages = places[_of_rows(connection, "languages", _LANGUAGE)]
+        return self._languages
 
     def vocabulary(self, connection: sqlite3.Connection) -> Vocabulary:
         """Its terms."""
@@ -145,48 +157,7 @@ def create_segments(connection: sqlite3.Connection, folder: Path, dimension: int
     set_meta(connection, "generation", "0")
     set_meta(connection, "language", "english")  # until texts say another
     _use_vectors(connection, folder, dimension, 0)
-    set_numbers(connection, _VECTOR_SUM, np.zeros(dimension + 1, np.int64))
-
-
-def generation_of(connection: sqlite3.Connection) -> int:
-    """How many commits the index has seen.
-
-    Raises:
-        CorruptArtifactError: what stands there is no number of theirs.
-    """
-    stored = get_meta(connection, "generation")
-    if not _GENERATION.fullmatch(stored):
-        raise _damaged(f"the generation {stored[:40]!r}", "a number")
-    return int(stored)
-
-
-def language_of(connection: sqlite3.Connection) -> str:
-    """The language of the texts.
-
-    Raises:
-        CorruptArtifactError: none that is known.
-    """
-    language = get_meta(connection, "language")
-    if language != NONE and language not in LANGUAGES:
-        raise _damaged(f"the language {language[:40]!r}", f"one of {NONE}, {', '.join(LANGUAGES)}")
-    return language
-
-
-def is_vectors_name(name: str) -> bool:
-    """Whether a vector file of ours can have this name."""
-    return _VECTORS.fullmatch(name) is not None
-
-
-def vectors_name(connection: sqlite3.Connection) -> str:
-    """The name of the vector file in the index's folder.
-
-    Raises:
-        CorruptArtifactError: it is no such name, and might lead elsewhere.
-    """
-    name = get_meta(connection, "vectors")
-    if not is_vectors_name(name):
-        raise _damaged(f"the vector file {name[:80]!r}", "a name such as 'vectors-0.u8'")
-    return name
+    set_numbers(connection, _VECTOR_SUM, np.zeros((0, dimension + 2), np.int64))
 
 
 def load_snapshot(connection: sqlite3.Connection, folder: Path, dimension: int) -> Snapshot:
@@ -197,31 +168,33 @@ def load_snapshot(connection: sqlite3.Connection, folder: Path, dimension: int) 
     """
     count = 0
     # Neither function reads the lengths themselves, which are megabytes.
-    for first_row, documents, kind, size in connection.execute(
-        "SELECT first_row, count, typeof(lengths), length(lengths) FROM segments ORDER BY first_row"
+    for first_row, documents, *found in connection.execute(
+        "SELECT first_row, count, typeof(lengths), length(lengths), typeof(languages),"
+        " length(languages) FROM segments ORDER BY first_row"
     ):
         if (
             first_row != count
             or not isinstance(documents, int)
             or documents < 1
-            or kind != "blob"
-            or size != documents * _LENGTH.itemsize
+            or found[::2] != ["blob", "blob"]
+            or found[1::2] != [documents * _LENGTH.itemsize, documents * _LANGUAGE.itemsize]
         ):
-            raise _damaged(f"a segment at row {first_row}", f"one at {count} with all its lengths")
+            raise damaged(f"a segment at row {first_row}", f"one at {count} with all its numbers")
         count += documents
     for table in ("documents", "texts", "tombstones"):
         low, high = connection.execute(
             f"SELECT (SELECT min(row) FROM {table}), (SELECT max(row) FROM {table})"
         ).fetchone()
         if low is not None and not 0 <= low <= high < count:
-            raise _damaged(f"the rows {low} to {high} in {table}", f"rows from 0, below {count}")
+            raise damaged(f"the rows {low} to {high} in {table}", f"rows from 0, below {count}")
     (deleted,) = connection.execute("SELECT count(*) FROM tombstones").fetchone()
     vectors = Vectors(folder / vectors_name(connection), dimension, count)
     language = language_of(connection)
-    vector_sum = get_numbers(connection, _VECTOR_SUM, dimension + 1)
-    if not 0 <= vector_sum[0] <= count:
-        raise _damaged(f"a sum of {vector_sum[0]} vectors", f"one of at most {count}")
-    return Snapshot(generation_of(connection), language, vectors, vector_sum, deleted)
+    sums = get_numbers(connection, _VECTOR_SUM, dimension + 2)
+    numbers, counts = [-1, *sums[:, 0].tolist(), _NUMBERS], sums[:, 1].tolist()
+    if sorted(set(numbers)) != numbers or min(counts, default=1) < 1 or sum(counts) > count:
+        raise damaged(f"sums of {counts[:10]} vectors", f"of each language some, at most {count}")
+    return Snapshot(generation_of(connection), language, vectors, sums, deleted)
 
 
 def append_segments(
@@ -247,13 +220,9 @@ def append_segments(
         insert_postings(connection, first_row, occurrences)
         rows = without_vectors(rows, without_place(occurrences, lengths))
         append_vectors(path, first_row, rows)
-        dimension = rows.shape[1] - SCALE_BYTES
-        set_numbers(
-            connection,
-            _VECTOR_SUM,
-            get_numbers(connection, _VECTOR_SUM, dimension + 1) + sum_of([rows], dimension, path),
-        )
-        _insert(connection, first_row, lengths, hashlib.sha256(rows.data).hexdigest())
+        languages = np.array([language_number(one.metadata) for one in some], _LANGUAGE)
+        _add_sums(connection, sums_of([rows], languages, rows.shape[1] - SCALE_BYTES, path))
+        _insert(connection, first_row, lengths, languages, hashlib.sha256(rows.data).hexdigest())
     next_generation(connection)
 
 
@@ -262,10 +231,10 @@ def drop_segments(
 ) -> None:
     """Take back the segments from the one that begins at ``first_row`` on."""
     vectors = Vectors(folder / vectors_name(connection), dimension, row_count(connection))
-    dropped = sum_of(vectors.blocks(first_row, len(vectors)), dimension, vectors.path)
-    set_numbers(
-        connection, _VECTOR_SUM, get_numbers(connection, _VECTOR_SUM, dimension + 1) - dropped
-    )
+    languages = _of_rows(connection, "languages", _LANGUAGE)[first_row:]
+    dropped = sums_of(vectors.blocks(first_row, len(vectors)), languages, dimension, vectors.path)
+    dropped[:, 1:] *= -1
+    _add_sums(connection, dropped)
     for table, column in (
         ("segments", "first_row"),
         ("postings", "first_row"),
@@ -291,8 +260,11 @@ def compact_segments(connection: sqlite3.Connection, folder: Path, dimension: in
     new_rows = np.where(alive, np.cumsum(alive) - 1, -1)
     next_generation(connection)
     path = _use_vectors(connection, folder, dimension, generation_of(connection))
-    digest, vector_sum = _copy_rows(snapshot.vectors, alive, path)
-    set_numbers(connection, _VECTOR_SUM, vector_sum)
+    digest = _copy_rows(snapshot.vectors, alive, path)
+    languages = _of_rows(connection, "languages", _LANGUAGE)[alive]
+    copied = Vectors(path, dimension, len(languages))
+    sums = sums_of(copied.blocks(0, len(copied)), languages, dimension, path)
+    set_numbers(connection, _VECTOR_SUM, sums)
     # In rising order a row moves to its own place or to one that was freed before.
     moves = [(int(new_rows[row]), int(row)) for row in np.flatnonzero(alive)]
     for table in ("documents", "texts"):
@@ -302,7 +274,7 @@ def compact_segments(connection: sqlite3.Connection, folder: Path, dimension: in
     connection.execute("DELETE FROM tombstones")
     connection.execute("DELETE FROM segments")
     if moves:
-        _insert(connection, 0, lengths.astype(_LENGTH), digest)
+        _insert(connection, 0, lengths.astype(_LENGTH), languages, digest)
 
 
 def stray_files(connection: sqlite3.Connection, folder: Path) -> list[Path]:
@@ -335,10 +307,12 @@ def verify_segments(connection: sqlite3.Connection, folder: Path, dimension: int
                 f"{vectors.path} was changed after it was written: rows {first_row} to "
                 f"{first_row + count - 1} have another SHA-256 than recorded; copy the index anew"
             )
-    vector_sum = sum_of(vectors.blocks(0, len(vectors)), dimension, vectors.path)
-    if not np.array_equal(vector_sum, get_numbers(connection, _VECTOR_SUM, dimension + 1)):
-        raise _damaged("another sum of the vectors", "that of the vectors which are there")
-    check_tables(connection, len(vectors))
+    languages = _of_rows(connection, "languages", _LANGUAGE)
+    sums = sums_of(vectors.blocks(0, len(vectors)), languages, dimension, vectors.path)
+    if not np.array_equal(sums, get_numbers(connection, _VECTOR_SUM, dimension + 2)):
+        raise damaged("other sums of the vectors", "those of the vectors which are there")
+    alive = snapshot.alive(connection)
+    check_tables(connection, len(vectors), languages if alive is None else languages[alive])
     lengths = snapshot.lengths(connection)
     check_postings(connection, lengths, [first_row for first_row, _, _ in segments])
 
@@ -349,51 +323,49 @@ def row_count(connection: sqlite3.Connection) -> int:
     return int(count[0])
 
 
-def next_generation(connection: sqlite3.Connection) -> None:
-    """Mark the state as changed, so that readers load it anew."""
-    set_meta(connection, "generation", str(generation_of(connection) + 1))
-
-
 def _use_vectors(
     connection: sqlite3.Connection, folder: Path, dimension: int, generation: int
 ) -> Path:
     """Begin a new vector file; it counts from this transaction's commit on."""
     path = folder / f"vectors-{generation}.u8"
     if path.is_dir() and not path.is_symlink():
-        raise _damaged(f"a folder in the place of {path.name}", "a file or nothing")
+        raise damaged(f"a folder in the place of {path.name}", "a file or nothing")
     path.unlink(missing_ok=True)
     create_vectors(path, dimension)
     set_meta(connection, "vectors", path.name)
     return path
 
 
-def _copy_rows(
-    vectors: Vectors, alive: NDArray[np.bool_], path: Path
-) -> tuple[str, NDArray[np.int64]]:
-    """Write the alive rows to ``path`` in pieces; the SHA-256 and the sum of them all."""
-    digest, written = hashlib.sha256(), 0
-    vector_sum = np.zeros(vectors.dimension + 1, np.int64)
-    start = 0
+def _copy_rows(vectors: Vectors, alive: NDArray[np.bool_], path: Path) -> str:
+    """Write the alive rows to ``path`` in pieces; the SHA-256 of them all."""
+    digest, written, start = hashlib.sha256(), 0, 0
     for block in vectors.blocks(0, len(vectors)):
         rows = np.ascontiguousarray(block[alive[start : start + len(block)]])
         append_vectors(path, written, rows)
         digest.update(rows.data)
-        vector_sum += sum_of([rows], vectors.dimension, path)
         start, written = start + len(block), written + len(rows)
-    return digest.hexdigest(), vector_sum
+    return digest.hexdigest()
 
 
 def _insert(
-    connection: sqlite3.Connection, first_row: int, lengths: NDArray[np.uint32], digest: str
+    connection: sqlite3.Connection,
+    first_row: int,
+    lengths: NDArray[np.uint32],
+    languages: NDArray[np.uint16],
+    digest: str,
 ) -> None:
+    packed = lengths.astype(_LENGTH).tobytes(), languages.tobytes()
     connection.execute(
-        "INSERT INTO segments VALUES (?, ?, ?, ?)",
-        (first_row, len(lengths), lengths.astype(_LENGTH).tobytes(), digest),
+        "INSERT INTO segments VALUES (?, ?, ?, ?, ?)", (first_row, len(lengths), *packed, digest)
     )
 
 
-def _damaged(found: str, expected: str) -> CorruptArtifactError:
-    return CorruptArtifactError(
-        f"the index's database has {found}, expected {expected}; copy the index anew or build it "
-        "again"
-    )
+def _of_rows(connection: sqlite3.Connection, column: str, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """A column of the segments, of all rows, (n,)."""
+    cursor = connection.execute(f"SELECT {column} FROM segments ORDER BY first_row")
+    return np.frombuffer(b"".join([packed for (packed,) in cursor]), dtype)
+
+
+def _add_sums(connection: sqlite3.Connection, more: NDArray[np.int64]) -> None:
+    sums = get_numbers(connection, _VECTOR_SUM, more.shape[1])
+    set_numbers(connection, _VECTOR_SUM, merged_sums(sums, more))

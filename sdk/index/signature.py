@@ -26,7 +26,7 @@ from pocketquery.sdk.errors import (
     SpaceMismatchError,
 )
 from pocketquery.sdk.index.contents import contents_sha256
-from pocketquery.sdk.index.database import Database, check_structure
+from pocketquery.sdk.index.database import Database, check_structure, generation_of
 from pocketquery.sdk.index.delta_manifest import (
     DELTA_FILE,
     MOST_DELTA_BYTES,
@@ -42,7 +42,7 @@ from pocketquery.sdk.index.info import (
     parse_info,
     read_info,
 )
-from pocketquery.sdk.index.segments import SCHEMA, generation_of
+from pocketquery.sdk.index.segments import SCHEMA
 
 __all__ = ["check_claim", "check_signed", "check_space"]
 

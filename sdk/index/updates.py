@@ -17,7 +17,7 @@ import numpy as np
 
 from pocketquery.sdk.arrays import NDArray
 from pocketquery.sdk.errors import CorruptArtifactError
-from pocketquery.sdk.index.database import Connection, get_meta, set_meta
+from pocketquery.sdk.index.database import Connection, damaged, get_meta, set_meta
 from pocketquery.sdk.index.documents import (
     Document,
     content,
@@ -223,9 +223,7 @@ def read_source(connection: Connection) -> IndexSource | None:
     try:
         values = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise CorruptArtifactError(
-            f"the index's source cannot be read ({error}); build the index again"
-        ) from error
+        raise damaged(f"a source that cannot be read ({error})", "JSON") from error
     return from_json(IndexSource, values, "the index's source", CorruptArtifactError)
 
 
@@ -258,10 +256,7 @@ def read_files(connection: Connection) -> dict[str, FileState]:
             and isinstance(size, int)
             and isinstance(mtime_ns, int)
         ):
-            raise CorruptArtifactError(
-                f"the index has a state of the file {str(path)[:80]!r} that is none; build the "
-                "index again"
-            )
+            raise damaged(f"a state of the file {str(path)[:80]!r} that is none", "what it was")
         files[path] = FileState(size, mtime_ns, sha256, tuple(ids))
     return files
 

@@ -104,9 +104,10 @@ class QueryVector:
         longest = 1.001 + np.sqrt(len(vector)) / 254  # each number is rounded by half a step
         self.slack = 2 * (float(np.linalg.norm(left_out)) * longest + _ROUNDING_SLACK)
 
-    def cosine(self, vector: NDArray[np.float64]) -> float:
-        """The inner product with a float64 (d,) vector, summed in one order on every machine."""
-        return float((self.fine * vector).sum()) * self.fine_step
+    def cosine(self, vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The inner product with float64 (..., d), each summed in one order on every machine."""
+        products: NDArray[np.float64] = (self.fine * vectors).sum(axis=-1) * self.fine_step
+        return products
 
 
 class _BlockConstants(NamedTuple):

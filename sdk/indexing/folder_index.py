@@ -24,11 +24,10 @@ from pocketquery.sdk.errors import (
 )
 from pocketquery.sdk.files import checked_path, real_path
 from pocketquery.sdk.folders import held_for_building, present_folder
-from pocketquery.sdk.index.database import get_meta
+from pocketquery.sdk.index.database import get_meta, language_of
 from pocketquery.sdk.index.documents import Document
 from pocketquery.sdk.index.index import Index, open_index
 from pocketquery.sdk.index.info import INFO
-from pocketquery.sdk.index.segments import language_of
 from pocketquery.sdk.index.updates import (
     Changes,
     IndexSource,

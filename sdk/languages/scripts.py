@@ -13,8 +13,9 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
+from typing import Any
 
 __all__ = [
     "LANGUAGE_CODE",
@@ -23,6 +24,7 @@ __all__ = [
     "WRITTEN",
     "base_code",
     "has_unread_letters",
+    "language_number",
     "script_counts",
     "scripts_of",
 ]
@@ -160,6 +162,16 @@ def base_code(code: str) -> str:
     """The language of a code, without region and script; Norwegian's three are one."""
     base = re.split("[-_]", code.casefold())[0]
     return "no" if base in ("nb", "nn") else base
+
+
+def language_number(metadata: Mapping[str, Any]) -> int:
+    """The language that a document's field ``language`` names, without its region, as a number
+    below 27 ** 3: two or three letters in base 27, a is 1. 0 where it names none."""
+    code = metadata.get("language")
+    if not isinstance(code, str) or not LANGUAGE_CODE.fullmatch(code):
+        return 0
+    first, second, *third = (ord(letter) - ord("a") + 1 for letter in code.partition("-")[0])
+    return (first * 27 + second) * 27 + sum(third)
 
 
 def script_counts(text: str) -> Counter[str]:

@@ -18,9 +18,9 @@ class Hit:
 
     Attributes:
         id: the document's.
-        score: the higher the better: the cosine (dense), BM25 (lexical), or the fused score
-            (hybrid, 1 at most), which no other document and no filter changes, so that it can be
-            compared with ``min_score``.
+        score: the higher the better: the cosine (dense; of several languages less what each has by
+            itself), BM25 (lexical), or the fused score (hybrid, 1 at most), which no other
+            document and no filter changes, so that it can be compared with ``min_score``.
         text: the document's.
         metadata: the document's.
         cosine: with the query; None in a search by words, and for a text too short to have a

@@ -13,13 +13,13 @@ from pocketquery.sdk.arrays import Floats, Rows
 from pocketquery.sdk.bundle.signature import Key
 from pocketquery.sdk.index.builder import COMMITTED_TOGETHER
 from pocketquery.sdk.index.contents import StoredTexts, contents_sha256, stored_texts
-from pocketquery.sdk.index.database import Connection, get_meta
+from pocketquery.sdk.index.database import Connection, generation_of, get_meta
 from pocketquery.sdk.index.delta_manifest import Contents
 from pocketquery.sdk.index.documents import Document, documents_of_rows, stream_documents
 from pocketquery.sdk.index.folder import check_whole
 from pocketquery.sdk.index.index import open_index
 from pocketquery.sdk.index.info import IndexInfo
-from pocketquery.sdk.index.segments import Snapshot, generation_of
+from pocketquery.sdk.index.segments import Snapshot
 from pocketquery.sdk.index.vector_file import Codes
 from pocketquery.sdk.results.filters import compile_filter, matching_rows
 

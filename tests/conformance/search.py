@@ -44,7 +44,8 @@ def main() -> None:
         Document(
             f"d{number}",
             f"{_TEXTS[number % 12]}, {_TEXTS[(number * 5 + 2) % 12]} {_TEXTS[number * 7 % 11]}",
-            {"lang": ("en", "de")[number % 2]} | ({"year": 2000 + number} if number % 3 else {}),
+            {"lang": ("en", "de")[number % 2], "language": ("en", "de-AT", "", "zh")[number % 4]}
+            | ({"year": 2000 + number} if number % 3 else {}),
         )
         for number in range(30)
     ]

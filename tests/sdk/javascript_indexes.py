@@ -55,6 +55,9 @@ BLOCKS = [  # by hand: where letters, marks, digits and signs of many kinds lie
     )
 ]  # fmt: skip
 SUMS = ((400, 7), (400, 300), (2**31, 1000))  # the last are rounded at every step
+LANGUAGES: list[Any] = [  # some are codes
+    "en", "de", None, "de-AT", "fil", "en", "EN", "zh-Hant-TW", ["de"], 7, "", "x", "engl", "de_DE",
+]  # fmt: skip
 SHORT = [  # texts and titles around the least that has a place by meaning
     ("", ""), ("\u200b\u00ad \x00", ""), ("-", ""), ("...", "—"), ("=====", ""), ("a", ""),
     ("É", "-"), ("7", ""), ("a", "a"), ("42", ""), ("ab", ""), ("日", ""), ("я", ""), ("ß", ""),
@@ -141,6 +144,8 @@ def some(
         if documents and draw.random() < 0.1:
             text, vector = documents[-1].text, vectors[-1]
         metadata = {name: draw.choice(values) for name in FIELDS if draw.random() < 0.5}
+        if (language := LANGUAGES[number % len(LANGUAGES)]) is not None:
+            metadata["language"] = language
         if draw.random() < 0.2:
             metadata["title"] = draw.choice([*WORDS, 7])
         documents.append(Document(f"d{number}", text, metadata))

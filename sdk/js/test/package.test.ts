@@ -49,7 +49,7 @@ test("the packed files and their sizes", () => {
     assert.ok(size < 48_500, `${name} has ${size} bytes, compressed`);
   }
   const search = gzipSync(readFileSync(join(PACKAGE, "dist", "pocketquery.search.worker.min.js"))).length;
-  assert.ok(search < 90_000, `the worker with an index has ${search} bytes, compressed`);
+  assert.ok(search < 91_000, `the worker with an index has ${search} bytes, compressed`);
 });
 
 test("no source imports itself, by whichever way round", () => {
@@ -117,7 +117,7 @@ test("a bundler leaves out what is not used", async () => {
   assert.ok(learning > 15_000, `${learning} bytes for training, which the encoder does without`);
   assert.ok(learning < 80_000, `${learning} bytes for training`);
   const search = await bundled('import { openIndex } from "pocketquery/index"; console.log(openIndex)');
-  assert.ok(search < 120_000, `${search} bytes for an index, without the languages`);
+  assert.ok(search < 123_000, `${search} bytes for an index, without the languages`);
   const store = await bundled('import { QueryStore } from "pocketquery/store"; console.log(QueryStore)');
   assert.ok(store < 20_000, `${store} bytes for the query store`);
 });

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 import sqlite3
 import struct
 import zlib
@@ -24,8 +25,10 @@ from tests.conformance.independent.filters import matches
 
 Floats = NDArray[np.float32]
 Hits = list[tuple[str, float]]
+CODE = re.compile("[a-z]{2,3}(-[A-Za-z0-9]{1,8}){0,3}")
 MEANING = 0.25
 LEANING = 2
+OWN_MEAN_ROWS = 16
 
 
 class Index:
@@ -58,30 +61,36 @@ class Index:
         require(int(meta["generation"]) == info["generation"], "another generation")
         require(meta["language"] == info["language"], "another language")
         self._language: str = meta["language"]
-        self._read_rows(database, folder / meta["vectors"], meta["vector_sum"])
+        self._read_rows(database, folder / meta["vectors"])
+        require(meta["vector_sum"] == self._sums(dimension), "the vectors' sums")
         rows = database.execute(
             "SELECT row, id, metadata, text FROM documents JOIN texts USING (row) ORDER BY row"
         )
         self.documents = {
             row: (name, json.loads(metadata), text) for row, name, metadata, text in rows
         }
+        for row, (_, metadata, _) in self.documents.items():
+            require(self._languages[row] == language_number(metadata), "the language of a row")
         gone = [row for (row,) in database.execute("SELECT row FROM tombstones")]
         self._alive = np.ones(len(self._codes), bool)
         self._alive[gone] = False
         self._postings = _postings(database)
         database.close()
 
-    def _read_rows(self, database: sqlite3.Connection, path: Path, stored: bytes) -> None:
+    def _read_rows(self, database: sqlite3.Connection, path: Path) -> None:
         dimension, data = self.space["dimension"], path.read_bytes()
         require(data[:8] == b"PQVECTOR", "no vector file")
         version, found = struct.unpack_from("<II", data, 8)
         require((version, found) == (1, dimension), "another header")
         require(zlib.crc32(data[:60]) == int.from_bytes(data[60:64], "little"), "its header")
-        stride, lengths, count = dimension + 4, b"", 0
-        for first, number, packed, digest in database.execute(
-            "SELECT first_row, count, lengths, vectors_sha256 FROM segments ORDER BY first_row"
+        stride, lengths, languages, count = dimension + 4, b"", b"", 0
+        for first, number, packed, spoken, digest in database.execute(
+            "SELECT first_row, count, lengths, languages, vectors_sha256 FROM segments"
+            " ORDER BY first_row"
         ):
             require(first == count and len(packed) == 4 * number, "a segment out of order")
+            require(len(spoken) == 2 * number, "a language of each row")
+            languages += spoken
             rows = data[64 + first * stride : 64 + (first + number) * stride]
             require(hashlib.sha256(rows).hexdigest() == digest, "a segment's vectors")
             lengths, count = lengths + packed, count + number
@@ -92,10 +101,20 @@ class Index:
         require(bool(((self._scales >= 0) & (self._scales <= 1.001 / 127)).all()), "a scale")
         require(bool((self._codes[~self.placed] == 128).all()), "codes without a scale")
         self._lengths = np.frombuffer(lengths, "<u4").astype(np.float32)
+        self._languages = np.frombuffer(languages, "<u2").astype(int)
         self._vectors = self._codes.astype(np.int64) - 128
         units = np.rint(self._scales.astype(np.float64) * 2**32).astype(np.int64)
-        self._sum = [int(self.placed.sum()), *(units @ self._vectors).tolist()]
-        require(list(struct.unpack(f"<{dimension + 1}q", stored)) == self._sum, "the vectors' sum")
+        self._by_language: dict[int, list[int]] = {}
+        for number in sorted(set(self._languages[self.placed].tolist())):
+            own = self.placed & (self._languages == number)
+            total = (units[own] @ self._vectors[own]).tolist()
+            self._by_language[number] = [int(own.sum()), *total]
+
+    def _sums(self, dimension: int) -> bytes:
+        return b"".join(
+            struct.pack(f"<{dimension + 2}q", number, *total)
+            for number, total in self._by_language.items()
+        )
 
     def search(
         self,
@@ -123,19 +142,41 @@ class Index:
         largest = max(float(np.abs(query).max()), 1e-30) / 2**23
         codes = np.rint(query.astype(np.float64) / largest).astype(np.int64)
         cosines = (self._vectors @ codes) * self._scales.astype(np.float64) * largest
+        products = {}  # of the query with the sum of each language's vectors
+        for number, (_, *total) in self._by_language.items():
+            whole = sum(code * one for code, one in zip(codes.tolist(), total, strict=True))
+            products[number] = whole / 2**32 * largest
+        counts = {number: total[0] for number, total in self._by_language.items()}
+        apart = self._apart(products, counts)
         if mode == "dense":
             rows = np.flatnonzero(allowed & self.placed)
-            return self._hits(*_top(rows, cosines[rows], k))
+            return self._hits(*_top(rows, (cosines - apart)[rows], k))
         lexical, most, present = self._bm25(asked)
-        whole = sum(code * one for code, one in zip(codes.tolist(), self._sum[1:], strict=True))
-        mean = whole / 2**32 * largest / (self._sum[0] + 1)
+        mean = sum(products.values()) / (sum(counts.values()) + 1)
         absent = 1 - present / most if most else 1
         meaning = MEANING * (1 + LEANING * absent) / max(1 - mean, 0.05)
-        fused = np.where(self.placed, (cosines - mean) * meaning, 0)
+        numbers = sorted(set(self._languages.tolist()))
+        sums = {one: float(lexical[self._languages == one].sum(dtype=float)) for one in numbers}
+        words = self._apart(sums, {one: int((self._languages == one).sum()) for one in numbers})
+        shares = meaning * apart + words / (most or 1)
+        fused = np.where(self.placed, (cosines - mean) * meaning - shares, 0)
         fused += lexical.astype(np.float64) / (most or 1)
         rows = np.flatnonzero(allowed & (self.placed | (lexical > 0)))
         rows, scores = _top(rows, fused[rows], k)
         return self._hits(rows, np.minimum(scores, 1.0))
+
+    def _apart(self, sums: Mapping[int, float], counts: Mapping[int, int]) -> Any:
+        """How far the mean of each row's language is from that of all, float64 (rows,)."""
+        apart = np.zeros(len(self._languages))
+        named = sorted(set(self._by_language) - {0})
+        if len(named) < 2:
+            return apart
+        mean = sum(sums[one] for one in named) / sum(counts[one] for one in named)
+        for number in named:
+            count = counts[number]
+            share = (sums[number] / count - mean) * count / (count + OWN_MEAN_ROWS)
+            apart[self._languages == number] = share
+        return apart
 
     def _has(self, row: int, asked: Any) -> bool:
         """Whether a document has what the query demands."""
@@ -192,6 +233,15 @@ class Index:
 
     def __len__(self) -> int:
         return int(self._alive.sum())
+
+
+def language_number(metadata: Mapping[str, Any]) -> int:
+    """Of the field ``language``: its two or three letters in base 27, 0 where it is no code."""
+    code = metadata.get("language")
+    if not isinstance(code, str) or not CODE.fullmatch(code):
+        return 0
+    digits = ["abcdefghijklmnopqrstuvwxyz".index(letter) + 1 for letter in code.split("-")[0]]
+    return int(np.polyval([*digits, 0][:3], 27))
 
 
 def unit(vector: Any) -> Floats:

@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -165,10 +166,10 @@ def test_a_text_beyond_sqlites_limit_is_refused(monkeypatch: pytest.MonkeyPatch)
 def test_tables_that_disagree_are_damage(connection: sqlite3.Connection, sql: str) -> None:
     insert_documents(connection, 0, [Document(name, name) for name in "abc"])
     delete_documents(connection, ["c"])
-    check_tables(connection, 3)
+    check_tables(connection, 3, np.zeros(2, np.uint16))
     connection.executescript(sql)
     with pytest.raises(CorruptArtifactError):
-        check_tables(connection, 3)
+        check_tables(connection, 3, np.zeros(2, np.uint16))
 
 
 def test_a_row_that_should_be_free_is_no_id_twice(connection: sqlite3.Connection) -> None:

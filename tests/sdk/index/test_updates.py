@@ -156,7 +156,7 @@ def test_a_state_that_is_none_is_refused(tmp_path: Path, ids: object) -> None:
         with index.reading() as (connection, _):
             with pytest.raises(CorruptArtifactError, match="state of the file 'a'"):
                 read_files(connection)
-            with pytest.raises(CorruptArtifactError, match="source cannot be read"):
+            with pytest.raises(CorruptArtifactError, match="a source that cannot be read"):
                 read_source(connection)
 
 

@@ -20,8 +20,9 @@ from pocketquery.sdk.errors import (
 from pocketquery.sdk.index.vector_file import (
     append_vectors,
     create_vectors,
+    merged_sums,
     quantize,
-    sum_of,
+    sums_of,
     without_vectors,
 )
 from pocketquery.sdk.index.vectors import QueryVector, Vectors, best, best_of_blocks, unit_rows
@@ -350,13 +351,20 @@ def test_a_sum_of_rows_depends_on_no_order(count: int, cut: int, most: int, seed
     rows = np.zeros((0, 12), np.uint8) if vectors is None else quantize(vectors)
     missing = random.random(count) < 0.2
     rows = without_vectors(rows, missing)
-    whole = sum_of([rows], 8, Path("vectors.u8"))
-    mixed = rows[random.permutation(count)]
-    pieces = [mixed[start : start + most] for start in range(0, count, most)]
-    np.testing.assert_array_equal(sum_of(pieces, 8, Path("vectors.u8")), whole)
-    rest = sum_of([rows[cut:]], 8, Path("vectors.u8"))
-    np.testing.assert_array_equal(whole - rest, sum_of([rows[:cut]], 8, Path("vectors.u8")))
-    assert whole[0] == count - missing.sum()
-    if vectors is not None:
-        expected = vectors[~missing].astype(np.float64).sum(axis=0)
-        np.testing.assert_allclose(whole[1:] / 2**32, expected, atol=0.01 * max(count, 1))
+    languages = random.integers(0, 3, count).astype(np.uint16) * 7
+    file = Path("vectors.u8")
+    whole = sums_of([rows], languages, 8, file)
+    order = random.permutation(count)
+    pieces = [rows[order[start : start + most]] for start in range(0, count, most)]
+    np.testing.assert_array_equal(sums_of(pieces, languages[order], 8, file), whole)
+    rest = sums_of([rows[cut:]], languages[cut:], 8, file)
+    first = sums_of([rows[:cut]], languages[:cut], 8, file)
+    np.testing.assert_array_equal(merged_sums(first, rest), whole)
+    rest[:, 1:] *= -1
+    np.testing.assert_array_equal(merged_sums(whole, rest), first)
+    assert whole[:, 0].tolist() == sorted(set(languages[~missing].tolist()))
+    for number, counted, *total in whole.tolist():
+        own = ~missing & (languages == number)
+        assert counted == own.sum()
+        expected = np.zeros(8) if vectors is None else vectors[own].astype(np.float64).sum(axis=0)
+        np.testing.assert_allclose(np.array(total) / 2**32, expected, atol=0.01 * max(count, 1))

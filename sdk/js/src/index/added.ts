@@ -4,6 +4,7 @@
  */
 import type { Analyzer, Occurrences } from "../words/analyzer.js";
 import { content, type Document } from "./document.js";
+import { languageNumber } from "./languages.js";
 import { parseMetadata } from "./metadata.js";
 import type { Part, Postings } from "./part.js";
 import { withoutVector } from "./vectors/vectors.js";
@@ -15,6 +16,8 @@ const ADDED = "the added documents";
 /** One added document; `document` is null where it was deleted since. */
 export interface Added extends Occurrences {
   readonly document: Document | null;
+  /** Of its metadata, see languages.ts. */
+  readonly language: number;
   /** Its vector's row, uint8 (d + 4,). */
   readonly vector: Uint8Array;
 }
@@ -27,7 +30,8 @@ export async function analyzed(
   signal?: AbortSignal,
 ): Promise<Added> {
   const { terms, length } = await analyzer.occurrences(content(document), signal);
-  return { document, terms, length, vector: isPlaced(terms, length) ? vector : withoutVector(vector.length) };
+  const row = isPlaced(terms, length) ? vector : withoutVector(vector.length);
+  return { document, terms, length, language: languageNumber(document.metadata), vector: row };
 }
 
 /**
@@ -43,6 +47,7 @@ function isPlaced(terms: ReadonlyMap<string, number>, length: number): boolean {
 export class AddedDocuments implements Part {
   readonly entries: Added[] = [];
   readonly lengths: number[] = [];
+  readonly languages: number[] = [];
   private readonly terms = new Map<string, { rows: number[]; counts: number[] }>();
   private readonly rows = new Map<string, number>();
 
@@ -60,6 +65,7 @@ export class AddedDocuments implements Part {
       postings.counts.push(Math.min(count, MOST_COUNT));
     }
     this.lengths.push(added.length);
+    this.languages.push(added.language);
     if (added.document) this.rows.set(added.document.id, row);
   }
 

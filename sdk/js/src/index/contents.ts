@@ -14,7 +14,7 @@ import type { Condition } from "./filters.js";
 import { Fusion } from "./fusion.js";
 import type { Part } from "./part.js";
 import type { CheckedQuery } from "./query.js";
-import { QueryVector, rowBytes, Vectors } from "./vectors/vectors.js";
+import { apartOf, type Means, QueryVector, rowBytes, Vectors } from "./vectors/vectors.js";
 
 const PHRASE_SAMPLE_ROWS = 256; // rows whose texts are read at first
 
@@ -40,7 +40,7 @@ export class Contents {
   private gone: Uint8Array | undefined;
   private compactedAt = 0;
   private norms: Float32Array | undefined;
-  private mean: Float64Array | undefined;
+  private means: Means | undefined;
   private vocabulary: Vocabulary | undefined;
 
   /**
@@ -106,7 +106,7 @@ export class Contents {
     }
     this.alive[rows - 1] = added.document ? 1 : 0;
     this.deleted += added.document ? 0 : 1;
-    this.norms = this.mean = this.vocabulary = undefined;
+    this.norms = this.means = this.vocabulary = undefined;
   }
 
   /** Delete the document `id`; whether there was one. */
@@ -124,7 +124,7 @@ export class Contents {
   forgetDeleted(): void {
     this.gone = this.alive.slice(0, this.stored.count).map((alive) => 1 - alive);
     this.compactedAt = this.hidden.length;
-    this.norms = this.mean = this.vocabulary = undefined;
+    this.norms = this.means = this.vocabulary = undefined;
   }
 
   /** The publisher's documents alone, none of them deleted here. */
@@ -194,8 +194,14 @@ export class Contents {
     allowed: Uint8Array | undefined,
   ): Ranking {
     if (mode === "dense" || !asked || !expansion) {
-      const { rows, scores } = this.vectors.search(vector, most, allowed);
-      return { rows, scores, cosines: scores, bm25: null };
+      const meant = new QueryVector(vector);
+      const apart = this.apart(meant);
+      const own = (cosine: number, row: number): number =>
+        this.vectors.isPlaced(row) ? cosine - (apart.get(this.languageOf(row)) ?? 0) : -Infinity;
+      const found = candidates(this.vectors.scores(meant).map(own), most, meant.slack, allowed);
+      const exact = this.vectors.cosines(meant, found).map((cosine, i) => own(cosine, found[i]!));
+      const { rows, scores } = ranked(found, exact, most);
+      return { rows, scores, cosines: this.vectors.cosines(meant, rows), bm25: null };
     }
     const lexical = bm25(this.parts, expansion, asked, (this.norms ??= this.lengthNorms()), this.gone);
     const pick = (rows: Uint32Array): Float32Array => Float32Array.from(rows, (row) => lexical.scores[row]!);
@@ -206,14 +212,45 @@ export class Contents {
       return { rows, scores: shares, cosines: null, bm25: pick(rows) };
     }
     const meant = new QueryVector(vector);
-    const fusion = new Fusion(meant.cosine((this.mean ??= this.vectors.mean(this.gone))), lexical);
+    const apart = this.apart(meant);
+    const fusion = new Fusion(meant.cosine(this.languageMeans().mean), lexical);
+    const words = apart.size ? this.wordsApart(lexical.scores) : apart;
+    const shares = new Map(Array.from(apart, ([one, cosine]) => [one, fusion.share(cosine, words.get(one) ?? 0)]));
     const fused = (cosine: number, row: number): number =>
-      fusion.score(cosine, lexical.scores[row]!, this.vectors.isPlaced(row));
+      fusion.score(cosine, lexical.scores[row]!, this.vectors.isPlaced(row), shares.get(this.languageOf(row)));
     const found = candidates(this.vectors.scores(meant).map(fused), most, fusion.slack(meant.slack), allowed);
     const exact = this.vectors.cosines(meant, found).map((cosine, i) => fused(cosine, found[i]!));
     const { rows, scores } = ranked(found, exact, most);
     const cosines = this.vectors.cosines(meant, rows).map((cosine, i) => (this.vectors.isPlaced(rows[i]!) ? cosine : NaN));
     return { rows, scores: scores.map((score) => Math.min(score, 1)), cosines, bm25: pick(rows) };
+  }
+
+  private languageMeans(): Means {
+    return (this.means ??= this.vectors.means((row) => this.languageOf(row), this.gone));
+  }
+
+  private languageOf(row: number): number {
+    const { count, languages } = this.stored;
+    return row < count ? languages[row]! : this.added.languages[row - count]!;
+  }
+
+  /** How far the mean cosine of each language is from that of all, see {@link apartOf}. */
+  private apart(query: QueryVector): ReadonlyMap<number, number> {
+    if (![this.stored, this.added].some(({ languages }) => Array.prototype.some.call(languages, Boolean))) return new Map();
+    return new Map(Array.from(this.languageMeans().apart, ([language, own]) => [language, query.cosine(own)]));
+  }
+
+  /** That of the mean of `scores`, float32 (n,). */
+  private wordsApart(scores: Float32Array): ReadonlyMap<number, number> {
+    const sums = new Map<number, Float64Array>();
+    for (const language of this.languageMeans().apart.keys()) sums.set(language, new Float64Array(2));
+    for (let row = 0; row < scores.length; row++) {
+      const sum = this.gone?.[row] ? undefined : sums.get(this.languageOf(row));
+      if (!sum) continue;
+      sum[0]!++;
+      sum[1]! += scores[row]!;
+    }
+    return new Map(Array.from(apartOf(sums), ([language, apart]) => [language, apart[0]!]));
   }
 
   /** A query's terms, and those of the index that stand for them. */

@@ -55,8 +55,9 @@ export type { VectorLike } from "./vectors/vectors.js";
 export interface Hit {
   readonly id: string;
   /**
-   * The higher the better: the cosine (dense), BM25 (lexical), or the fused score (hybrid), which no other
-   * document and no filter changes, so that it can be compared with `minScore`.
+   * The higher the better: the cosine, in an index of several languages less what a language has by itself
+   * (dense), BM25 (lexical), or the fused score (hybrid), which no other document and no filter changes, so that
+   * it can be compared with `minScore`.
    */
   readonly score: number;
   readonly text: string;

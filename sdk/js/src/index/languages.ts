@@ -1,9 +1,21 @@
 /** Documents in some languages, by the field that indexing gives them; Python's `languages/reading.py`. */
 import { InvalidInputError } from "../errors.js";
 import { show } from "../python_text.js";
+import type { Metadata } from "./document.js";
 import type { Filter } from "./filters.js";
 
 const CODE = /^[a-z]{2,3}(?:-[A-Za-z0-9]{1,8}){0,3}$/;
+
+/**
+ * The language that a document's field "language" names, without its region, as a number below 27 ** 3: two or
+ * three letters in base 27, a is 1. 0 where it names none.
+ */
+export function languageNumber(metadata: Metadata): number {
+  const code = Object.hasOwn(metadata, "language") ? metadata["language"] : undefined;
+  if (typeof code !== "string" || !CODE.test(code)) return 0;
+  const [first, second, third = 0] = Array.from(code.split("-")[0]!, (letter) => letter.charCodeAt(0) - 96);
+  return (first! * 27 + second!) * 27 + third;
+}
 
 /**
  * A filter for documents in one of these languages: whose field "language" is the code, or one of its regions.

@@ -15,6 +15,9 @@ export interface Part {
   /** Terms in each row's document, (count,). */
   readonly lengths: ArrayLike<number>;
 
+  /** The number of each row's language, see languages.ts, (count,). */
+  readonly languages: ArrayLike<number>;
+
   postings(term: string): Postings;
 
   /** The row of the document `id` that was not deleted in the part itself. */

@@ -60,8 +60,9 @@ test("the vectors that training takes are the living documents'", async () => {
   assert.equal(documents.count, index.size);
   assert.deepEqual([documents.rowOf("d0"), documents.rowOf("d1"), documents.rowOf("mine")], [undefined, undefined, index.size - 1]);
   const near = documents.nearest(vector, 5);
-  const hits = await index.search(vector, { k: 5 });
-  assert.deepEqual(near, hits.map(({ id }) => documents.rowOf(id)));
+  const hits = await index.search(vector, { k: index.size }); // whose order depends on their languages, too
+  const nearest = hits.sort((one, other) => (other.cosine ?? -1) - (one.cosine ?? -1)).slice(0, 5);
+  assert.deepEqual(near, nearest.map(({ id }) => documents.rowOf(id)));
   const length = Math.hypot(...vector);
   const [stored] = [documents.vectors([index.size - 1])];
   assert.ok(vector.every((value, i) => Math.abs(value / length - (stored[i] ?? 9)) < 0.01));

@@ -6,7 +6,7 @@
  *
  * All numbers are little-endian. The first record says what the log is and of which space. Another
  * is `{"delete": [ids]}` or `{"add": [entries]}` with a row for each entry: a document, or, where
- * it was deleted since, `{"terms": [[term, count], ...], "length": words}`; or `{"compact": true}`:
+ * it was deleted since, `{"terms": [[term, count], ...], "length": words, "language": number}`; or `{"compact": true}`:
  * what the file's documents deleted before it left behind does not count. The second record deletes
  * nothing and carries a name at random, `{"delete": [], "log": name}`: one log is told from another of
  * the same length by how it begins.
@@ -33,6 +33,7 @@ const FORMAT = "pocketquery-changes";
 const VERSION = 3;
 const FRAME = 12;
 const NUMBER = 4;
+const LANGUAGES = 27 ** 3; // their numbers are below
 const NO_LOG = `it does not begin with the format ${FORMAT}, so it may be another program's file`;
 
 /** A change: ids that were deleted, documents that were added, or that the index was compacted. */
@@ -81,7 +82,9 @@ export async function encodeChanges(changes: readonly Change[], signal?: AbortSi
 /** The bytes of one more change. */
 export function encodeChange(change: Change): Uint8Array {
   if (!("add" in change)) return encodeRecord(change, []);
-  const add = change.add.map(({ document, terms, length }) => document ?? { terms: [...terms], length });
+  const add = change.add.map(
+    ({ document, terms, length, language }) => document ?? { terms: [...terms], length, language },
+  );
   return encodeRecord({ add }, change.add.map(({ vector }) => vector));
 }
 
@@ -217,9 +220,9 @@ async function parseChange(
 
 async function parseAdded(entry: unknown, vector: Uint8Array, analyzer: Analyzer, file: string): Promise<Added> {
   if (isObject(entry) && Array.isArray(entry["terms"])) {
-    const { terms, length } = entry as { terms: unknown[]; length: unknown };
-    if (terms.every(isCount) && Number.isSafeInteger(length) && (length as number) >= 0) {
-      return { document: null, terms: new Map(terms), length: length as number, vector };
+    const { terms, length, language = 0 } = entry as { terms: unknown[]; length: unknown; language?: unknown };
+    if (terms.every(isCount) && isWhole(length) && isWhole(language, LANGUAGES)) {
+      return { document: null, terms: new Map(terms), length, language, vector };
     }
   }
   try {
@@ -227,6 +230,10 @@ async function parseAdded(entry: unknown, vector: Uint8Array, analyzer: Analyzer
   } catch (error) {
     throw damaged(file, error instanceof Error ? error.message : String(error));
   }
+}
+
+function isWhole(value: unknown, below = Infinity): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0 && (value as number) < below;
 }
 
 function isCount(pair: unknown): pair is [string, number] {

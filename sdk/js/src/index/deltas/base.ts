@@ -30,6 +30,7 @@ export interface BaseDocuments extends Part {
 export class NoDocuments implements BaseDocuments {
   readonly count = 0;
   readonly lengths = [];
+  readonly languages = [];
   readonly deleted = [];
 
   postings(): Postings {

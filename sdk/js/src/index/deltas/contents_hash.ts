@@ -40,6 +40,7 @@ export function contentsSha256(
   }
   hash.bytes(rows);
   hash.numbers(Uint32Array.from(documents.lengths));
+  hash.numbers(Uint16Array.from(documents.languages));
   for (const { term, rows: found, counts } of documents.postingsByTerm()) {
     if (!found.length) continue;
     hash.text(term);

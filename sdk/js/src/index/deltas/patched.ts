@@ -16,6 +16,7 @@ const NONE: Postings = { rows: new Uint32Array(0), counts: new Uint16Array(0) };
 export class PatchedDocuments implements BaseDocuments {
   readonly count: number;
   readonly lengths: Uint32Array;
+  readonly languages: Uint16Array;
   readonly deleted: readonly number[] = [];
   /** The row of each of the older documents now, int32; {@link GONE} where it has none. */
   private readonly places: Int32Array;
@@ -44,16 +45,19 @@ export class PatchedDocuments implements BaseDocuments {
     this.origins = order.slice();
     this.places = new Int32Array(old.count).fill(GONE);
     this.lengths = new Uint32Array(order.length);
+    this.languages = new Uint16Array(order.length);
     for (const [row, from] of order.entries()) {
       if (from >= 0) {
         this.places[from] = row;
         this.lengths[row] = old.lengths[from]!;
+        this.languages[row] = old.languages[from]!;
         continue;
       }
       const number = this.newRows.push(row) - 1;
       this.came.add(came[number]!);
       this.origins[row] = -1 - number;
       this.lengths[row] = this.came.lengths[number]!;
+      this.languages[row] = this.came.languages[number]!;
     }
   }
 

@@ -23,7 +23,7 @@ const TABLES = {
     " counts BLOB NOT NULL, PRIMARY KEY (term, first_row)) WITHOUT ROWID",
   segments:
     "CREATE TABLE segments (first_row INTEGER PRIMARY KEY, count INTEGER NOT NULL," +
-    " lengths BLOB NOT NULL, vectors_sha256 TEXT NOT NULL)",
+    " lengths BLOB NOT NULL, languages BLOB NOT NULL, vectors_sha256 TEXT NOT NULL)",
   files: // that documents were read from, for what updates the index; no search reads it
     "CREATE TABLE files (path TEXT PRIMARY KEY, size INTEGER NOT NULL," +
     " mtime_ns INTEGER NOT NULL, sha256 TEXT NOT NULL, ids TEXT NOT NULL) WITHOUT ROWID",
@@ -45,6 +45,7 @@ export interface Segment {
 export class StoredDocuments implements BaseDocuments {
   readonly count: number;
   readonly lengths: Uint32Array;
+  readonly languages: Uint16Array;
   readonly segments: readonly Segment[];
   /** Rows of deleted documents. */
   readonly deleted: readonly number[];
@@ -80,7 +81,7 @@ export class StoredDocuments implements BaseDocuments {
       );
     }
     this.roots = findRoots(this.database, file);
-    [this.segments, this.lengths] = this.readSegments();
+    [this.segments, this.lengths, this.languages] = this.readSegments();
     this.count = this.lengths.length;
     this.deleted = Array.from(this.database.rows(this.roots.tombstones), ([row]) => row);
     if (this.deleted.some((row) => row >= this.count)) {
@@ -190,27 +191,28 @@ export class StoredDocuments implements BaseDocuments {
     return row;
   }
 
-  private readSegments(): [Segment[], Uint32Array] {
+  private readSegments(): [Segment[], Uint32Array, Uint16Array] {
     const segments: Segment[] = [];
-    const lengths: number[][] = [];
+    const [lengths, languages]: [number[][], number[][]] = [[], []];
     let next = 0;
     for (const [firstRow, record] of this.database.rows(this.roots.segments)) {
-      const segment = { firstRow, count: record.integer(1), vectorsSha256: record.text(3) };
-      const some = lengthsOf(record);
-      if (firstRow !== next || some.length !== segment.count) {
-        throw damaged(this.file, `the segment at row ${firstRow} has ${some.length} lengths`);
+      const segment = { firstRow, count: record.integer(1), vectorsSha256: record.text(4) };
+      const [some, spoken] = [numbersOf(record.blob(2), Uint32Array), numbersOf(record.blob(3), Uint16Array)];
+      if (firstRow !== next || some.length !== segment.count || spoken.length !== segment.count) {
+        throw damaged(this.file, `the segment at row ${firstRow} has ${some.length} lengths, ${spoken.length} languages`);
       }
       next += segment.count;
       segments.push(segment);
       lengths.push(some);
+      languages.push(spoken);
     }
-    return [segments, Uint32Array.from(lengths.flat())];
+    return [segments, Uint32Array.from(lengths.flat()), Uint16Array.from(languages.flat())];
   }
 }
 
-function lengthsOf(record: SqliteRecord): number[] {
-  const blob = record.blob(2);
-  return blob.length % 4 ? [] : Array.from(new Uint32Array(blob.slice().buffer));
+/** Copied, since a typed array begins at a multiple of its numbers' size. */
+function numbersOf(blob: Uint8Array, kind: typeof Uint16Array | typeof Uint32Array): number[] {
+  return blob.length % kind.BYTES_PER_ELEMENT ? [] : Array.from(new kind(blob.slice().buffer));
 }
 
 /** Where each table begins, every page of it checked. */

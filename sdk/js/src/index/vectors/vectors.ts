@@ -24,6 +24,7 @@ const STEPS = 64; // of a query, on either side of zero
 const FINE_STEPS = 2 ** 23; // of a query, on either side of zero; float32 has no more
 const ROUNDING_SLACK = 1e-6; // of the scan's factors, in float32
 const SUM_UNIT = 2 ** -32; // what 1 in a sum of vectors stands for: in whole numbers it depends on no order
+const OWN_MEAN_ROWS = 16; // that move the mean of a language halfway from that of all to its own
 const MOST_SCALE = 1.001 / LARGEST_CODE; // of a vector of length 1, however it was rounded
 
 /** A vector as a caller gives it. */
@@ -143,6 +144,32 @@ export function withoutVector(bytes: number): Uint8Array {
   return new Uint8Array(bytes).fill(ZERO, 0, bytes - SCALE_BYTES);
 }
 
+/** What cosines are held against, each float64 (d,). */
+export interface Means {
+  /** Of all rows that have a vector, and of one more that is 0, so that a document which is alone stands out from it. */
+  readonly mean: Float64Array;
+  /** By language, see {@link apartOf}. */
+  readonly apart: ReadonlyMap<number, Float64Array>;
+}
+
+/**
+ * How far the mean of each language is from that of all languages: the less, the fewer rows it has; of no language
+ * where there is one alone.
+ * @param sums by language: how many rows, and the sums of their m numbers
+ * @returns float64 (m,)
+ */
+export function apartOf(sums: ReadonlyMap<number, Float64Array>): ReadonlyMap<number, Float64Array> {
+  if (sums.size < 2) return new Map();
+  const whole = new Float64Array(sums.values().next().value!.length);
+  for (const sum of sums.values()) for (const [i, value] of sum.entries()) whole[i]! += value;
+  const mean = whole.map((value) => value / Math.max(whole[0]!, 1));
+  const apart = (count: number, value: number, i: number): number =>
+    (value / Math.max(count, 1) - mean[i]!) * (count / (count + OWN_MEAN_ROWS));
+  return new Map(
+    Array.from(sums, ([language, sum]) => [language, sum.map((value, i) => apart(sum[0]!, value, i)).subarray(1)]),
+  );
+}
+
 /** A query's vector, as rows are scored by it. */
 export class QueryVector {
   /** Whole numbers from -2**23 to 2**23; times `fineStep` the vector. */
@@ -235,20 +262,32 @@ export class Vectors {
   }
 
   /**
-   * The mean vector, float64 (d,), of all rows that have one, and of one more that is 0, so that a document
-   * which is alone stands out from it.
+   * The mean vector of all rows that have one, and of each language's.
+   * @param languageOf the number of a row's, see languages.ts
    * @param gone 1 where a row does not count; undefined for none
    */
-  mean(gone?: Uint8Array): Float64Array {
-    const [codes, stride, sum] = [this.matrix.rows, rowBytes(this.dimension), new Float64Array(this.dimension)];
-    let counted = 0;
+  means(languageOf: (row: number) => number, gone?: Uint8Array): Means {
+    const [codes, stride] = [this.matrix.rows, rowBytes(this.dimension)];
+    const sums = new Map<number, Float64Array>(); // the number of rows, and the sum of their vectors
+    const sumOf = (language: number): Float64Array => {
+      const sum = sums.get(language) ?? new Float64Array(this.dimension + 1);
+      sums.set(language, sum);
+      return sum;
+    };
     for (let row = 0; row < this.count; row++) {
       if (gone?.[row] || !this.isPlaced(row)) continue;
-      counted++;
+      const sum = sumOf(languageOf(row));
       const weight = roundHalfEven(this.scales[row]! / SUM_UNIT);
-      for (let i = 0; i < sum.length; i++) sum[i] = sum[i]! + weight * (codes[row * stride + i]! - ZERO);
+      sum[0]!++;
+      for (let i = 0; i < this.dimension; i++) sum[i + 1] = sum[i + 1]! + weight * (codes[row * stride + i]! - ZERO);
     }
-    return sum.map((value) => value * (SUM_UNIT / (counted + 1)));
+    const [mean, named] = [new Float64Array(this.dimension + 1), new Map<number, Float64Array>()];
+    for (const [language, sum] of [...sums].sort(([one], [other]) => one - other)) {
+      for (let i = 1; i < sum.length; i++) sum[i]! *= SUM_UNIT;
+      for (const [i, value] of sum.entries()) mean[i]! += value;
+      if (language) named.set(language, sum);
+    }
+    return { mean: mean.subarray(1).map((value) => value / (mean[0]! + 1)), apart: apartOf(named) };
   }
 
   /** All rows as {@link append} took them; a view that is valid until rows are added. */
