@@ -28,7 +28,7 @@ from pocketquery.sdk.languages.reading import ReadingTally
 from pocketquery.sdk.results.hits import Hit, Hits
 from pocketquery.sdk.validation import check, check_count, check_text, number, optional, whole
 from pocketquery.sdk.words import Query, expand
-from pocketquery.sdk.words.query import parse
+from pocketquery.sdk.words.query import is_blank, parse
 from pocketquery.sdk.words.vocabulary import COMPOUNDING, Expansion
 
 __all__ = [
@@ -127,7 +127,7 @@ def check_query(
     """
     text = query if isinstance(query, str) else ""
     if isinstance(query, str):
-        if not check_text(query, "the query").strip():
+        if is_blank(check_text(query, "the query")):
             raise InvalidInputError("the query is blank; expected some text")
     elif vector is None:
         vector = query
@@ -242,9 +242,8 @@ class Fusion:
     .75 and .95. U is the most that BM25 can be for the query, so the second says how much of what
     was asked is there in words. Both mean something by themselves, and neither needs another
     document. p is the part of U whose terms some document has: where words say little, meaning says
-    more. A hit's score is 1 at most: a document that is the query reaches more. s is what a
-    document has of both for its language alone: the mean of those in it less that of all. Else
-    all that is in the query's language would stand before what answers it in another.
+    more. A hit's score is 1 at most: a document that is the query reaches more. s is what d has of
+    both for its language alone, or what answers in another would stand behind all in the query's.
 
     Args:
         mean: m.
@@ -258,11 +257,7 @@ class Fusion:
         self._most = lexical.most or 1.0
 
     def scores(
-        self,
-        cosines: Doubles,
-        bm25: Floats,
-        missing: NDArray[np.integer],
-        shares: Doubles | float = 0.0,
+        self, cosines: Doubles, bm25: Floats, missing: Rows, shares: Doubles | float = 0.0
     ) -> Doubles:
         """Fused scores of m rows, float64 (m,).
 
@@ -273,9 +268,7 @@ class Fusion:
                 they share none.
             shares: s, float64 (m,).
         """
-        fused = cosines - self._mean
-        fused *= self._meaning
-        fused -= shares
+        fused = (cosines - self._mean) * self._meaning - shares
         fused[missing] = 0
         fused += bm25.astype(np.float64) / self._most
         if len(missing):

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from pocketquery.sdk.words.characters import HYPHENS
 from pocketquery.sdk.words.tokens import has_word
 
-__all__ = ["Parsed", "Query", "parse", "without_operators"]
+__all__ = ["Parsed", "Query", "is_blank", "parse", "without_operators"]
 
 _MOST_WORDS = 7  # beside phrases, of a query with operators
 _QUOTES = ('"\u201c\u201d\u201e\u201f\u301d\u301e\u301f\uff02', "\u00ab\u00bb", "\u2039\u203a")
@@ -100,6 +100,11 @@ def without_operators(text: str) -> str:
 
 def _body(match: re.Match[str]) -> str:
     return next(filter(None, match.group(*range(2, 2 + len(_QUOTES)))), "") or match["word"]
+
+
+def is_blank(text: str) -> bool:
+    """Whether a query is nothing but blanks, quotation marks and signs: asks for nothing yet."""
+    return not "".join(text.split()).strip("".join(_QUOTES) + "+\uff0b" + HYPHENS)
 
 
 def parse(text: str) -> Parsed:

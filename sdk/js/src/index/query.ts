@@ -1,9 +1,9 @@
 /** What may be searched for, checked before the index is touched. Python's `query.py`. */
 import { InvalidInputError } from "../errors.js";
-import { isBlank, repr, shortened, show } from "../python_text.js";
+import { repr, shortened, show } from "../python_text.js";
 import { checkCount, checkText, type Names } from "../texts.js";
 import type { Analyzer } from "../words/analyzer.js";
-import type { Query } from "../words/query.js";
+import { asksNothing, type Query } from "../words/query.js";
 import type { Filter } from "./filters.js";
 import { unitVector, type VectorLike } from "./vectors/vectors.js";
 
@@ -103,7 +103,7 @@ export async function checkQuery(
   const text = typeof query === "string" ? checkText(query, "the query") : "";
   let vector: unknown = options.vector;
   if (typeof query === "string") {
-    if (isBlank(text)) throw new InvalidInputError("the query is blank; expected some text");
+    if (asksNothing(text)) throw new InvalidInputError("the query is blank; expected some text");
   } else if (vector === undefined) {
     vector = query;
   } else {

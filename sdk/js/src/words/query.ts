@@ -79,6 +79,12 @@ export function withoutOperators(text: string): string {
   return done === 0 ? text : withoutOperators(plain + text.slice(done)); // signs within quotation marks
 }
 
+/** Whether a query is nothing but blanks, quotation marks and signs: asks for nothing yet. */
+export function asksNothing(text: string): boolean {
+  const marks = QUOTES.join("") + SIGNS;
+  return Array.from(text).every((character) => isBlank(character) || marks.includes(character));
+}
+
 /** The parts of a query. */
 export function parse(text: string): Parsed {
   const made = { required: [], excluded: [], phrases: [], excludedPhrases: [] } as Record<string, string[]>;
