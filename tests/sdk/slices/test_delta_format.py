@@ -35,10 +35,9 @@ def contents(folder: Path) -> str:
     data += struct.pack("<I", len(documents))
     data += b"".join(text(one) for row in documents for one in row)
     data += (folder / meta["vectors"]).read_bytes()[64 : 64 + len(documents) * WIDTH]
-    data += b"".join(
-        lengths
-        for (lengths,) in connection.execute("SELECT lengths FROM segments ORDER BY first_row")
-    )
+    for column in ("lengths", "languages"):
+        packed = connection.execute(f"SELECT {column} FROM segments ORDER BY first_row")
+        data += b"".join(one for (one,) in packed)
     found: dict[bytes, list[tuple[int, int]]] = {}
     for term, first, rows, counts in connection.execute("SELECT * FROM postings"):
         number = len(counts) // 2
