@@ -82,7 +82,7 @@ def test_a_teachers_folder_becomes_a_bundle_that_ranks_as_it_does(
 @pytest.mark.parametrize(
     ("given", "error"),
     [
-        ((), "nothing to export; give --student, or --teacher alone"),
+        ((), "nothing to export; give --student, --teacher alone, or --bundle"),
         (("--student", "s", "--vocabulary", "9"), "make a teacher small; leave them out beside"),
     ],
 )
