@@ -195,6 +195,11 @@ final class Analyzer {
         for (String term : terms) query.terms.merge(term, weight, Double::sum);
     }
 
+    /** Whether a query is nothing but blanks, quotation marks and signs. */
+    static boolean asksNothing(String text) {
+        return text.codePoints().allMatch(c -> Text.isBlank(c) || String.join("", QUOTES).indexOf(c) >= 0 || c == '+' || c == 0xff0b || Words.TABLE.has("hyphens", c));
+    }
+
     private static final String[] QUOTES = {"\"\u201c\u201d\u201e\u201f\u301d\u301e\u301f\uff02", "\u00ab\u00bb", "\u2039\u203a"};
 
     private void readParts(String text, Query query) {

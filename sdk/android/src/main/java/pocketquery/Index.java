@@ -35,7 +35,8 @@ public final class Index implements AutoCloseable {
         "texts", "CREATE TABLE texts (row INTEGER PRIMARY KEY, text TEXT NOT NULL)",
         "tombstones", "CREATE TABLE tombstones (row INTEGER PRIMARY KEY)",
         "postings", "CREATE TABLE postings (term TEXT NOT NULL, first_row INTEGER NOT NULL, " + BLOBS,
-        "segments", "CREATE TABLE segments (first_row INTEGER PRIMARY KEY, count INTEGER NOT NULL, lengths BLOB NOT NULL, vectors_sha256 TEXT NOT NULL)",
+        "segments", "CREATE TABLE segments (first_row INTEGER PRIMARY KEY, count INTEGER NOT NULL, lengths BLOB NOT NULL, languages BLOB NOT NULL,"
+            + " vectors_sha256 TEXT NOT NULL)",
         "files", "CREATE TABLE files (path TEXT PRIMARY KEY, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, sha256 TEXT NOT NULL,"
             + " ids TEXT NOT NULL) WITHOUT ROWID");
     /** The vector space of the documents. */
@@ -46,7 +47,8 @@ public final class Index implements AutoCloseable {
     private final Database database;
     private final Analyzer analyzer;
     private final Vectors vectors;
-    private final long[] sums;
+    private final Means means;
+    private final int[] languages;
     private final float[] norms;
     private final boolean[] isAlive;
     private final int size;
@@ -118,7 +120,7 @@ public final class Index implements AutoCloseable {
             throw new CorruptArtifactError(file + " names the vectors " + Text.shortened(name) + ", expected vectors-N.u8; files of two indexes were mixed,"
                 + " copy it anew");
         }
-        List<Object[]> segments = database.query("SELECT first_row, count, lengths, vectors_sha256 FROM segments ORDER BY first_row");
+        List<Object[]> segments = database.query("SELECT first_row, count, lengths, vectors_sha256, languages FROM segments ORDER BY first_row");
         float[] lengths = lengths(segments);
         boolean isSealed = info.choice("state", List.of("sealed", "writing")).equals("sealed");
         checkFiles(source, info, name, isSealed);
@@ -131,7 +133,8 @@ public final class Index implements AutoCloseable {
                     + " have another SHA-256 than recorded; copy the index anew");
             }
         }
-        sums = sums();
+        means = new Means(value("vector_sum"), dimension);
+        languages = languages(segments, lengths.length);
         norms = Lexical.norms(lengths);
         isAlive = new boolean[lengths.length];
         for (Object[] row : database.query("SELECT row FROM documents")) isAlive[row(row[0])] = true;
@@ -163,7 +166,7 @@ public final class Index implements AutoCloseable {
         }
         if (search.text == null && !search.mode.equals("dense")) throw new InvalidInputError(search.mode + " search needs the query's text, found a vector only");
         if (search.text != null && !Text.isWellFormed(search.text)) throw new InvalidInputError("the query has half of a character (a lone surrogate)");
-        if (search.text != null && Text.chunks(search.text).isEmpty()) throw new InvalidInputError("the query is blank; expected some text");
+        if (search.text != null && Analyzer.asksNothing(search.text)) throw new InvalidInputError("the query is blank; expected some text");
         Filter filter = search.filter == null ? null : new Filter(search.filter);
         Analyzer.Query query = search.text == null ? null : analyzer.query(search.text, search.prefix);
         if (query != null && query.plain.isEmpty() && (search.vector == null || search.mode.equals("lexical"))) {
@@ -194,9 +197,14 @@ public final class Index implements AutoCloseable {
         double[] cosines = meant == null ? null : new double[count];
         Lexical lexical = search.mode.equals("dense") ? null : lexical(query);
         for (int row = 0; row < count && meant != null; row++) cosines[row] = vectors.scales[row] > 0 ? meant.cosine(row) : Double.NaN;
-        if (lexical == null) System.arraycopy(cosines, 0, scores, 0, count);
-        else if (meant == null) for (int row = 0; row < count; row++) scores[row] = lexical.scores[row] > 0 ? lexical.scores[row] : Double.NaN;
-        else fuse(scores, cosines, lexical, meant);
+        if (lexical == null) {
+            Map<Integer, Double> apart = apart(meant);
+            for (int row = 0; row < count; row++) scores[row] = cosines[row] - own(apart, row);
+        } else if (meant == null) {
+            for (int row = 0; row < count; row++) scores[row] = lexical.scores[row] > 0 ? lexical.scores[row] : Double.NaN;
+        } else {
+            fuse(scores, cosines, lexical, meant);
+        }
         List<Integer> rows = best(scores, allowed, search.k);
         if (search.mode.equals("hybrid")) {
             for (int row : rows) scores[row] = Math.min(meant == null ? scores[row] / (lexical.most == 0 ? 1 : lexical.most) : scores[row], 1);
@@ -206,15 +214,35 @@ public final class Index implements AutoCloseable {
 
     /** The one place that knows how meaning and words become one score. */
     private void fuse(double[] scores, double[] cosines, Lexical lexical, Vectors.Query meant) {
-        double mean = meant.mean(sums);
+        double mean = meant.cosine(means.mean);
         double most = lexical.most == 0 ? 1 : lexical.most;
         double absent = lexical.most == 0 ? 1 : 1 - lexical.present / lexical.most;
         double meaning = .25 * (1 + 2 * absent) / Math.max(1 - mean, .05);
+        Map<Integer, Double> shares = apart(meant);
+        Map<Integer, double[]> words = new HashMap<>();
+        for (int row = 0; row < scores.length; row++) {
+            if (!shares.containsKey(languages[row])) continue;
+            double[] sum = words.computeIfAbsent(languages[row], one -> new double[2]);
+            sum[0]++;
+            sum[1] += lexical.scores[row];
+        }
+        Means.apart(new java.util.TreeMap<>(words)).forEach((one, apart) -> shares.merge(one, apart[0], (a, b) -> a * meaning + b / most));
         for (int row = 0; row < scores.length; row++) {
             boolean isPlaced = vectors.scales[row] > 0;
-            double words = lexical.scores[row] / most;
-            scores[row] = isPlaced ? (cosines[row] - mean) * meaning + words : words > 0 ? words : Double.NaN;
+            double own = lexical.scores[row] / most;
+            scores[row] = isPlaced ? (cosines[row] - mean) * meaning - own(shares, row) + own : own > 0 ? own : Double.NaN;
         }
+    }
+
+    /** How far the mean cosine of each language is from that of all. */
+    private Map<Integer, Double> apart(Vectors.Query meant) {
+        Map<Integer, Double> made = new HashMap<>();
+        means.apart.forEach((language, vector) -> made.put(language, meant.cosine(vector)));
+        return made;
+    }
+
+    private double own(Map<Integer, Double> shares, int row) {
+        return shares.isEmpty() ? 0 : shares.getOrDefault(languages[row], 0.0);
     }
 
     /** The k best rows, of equal ones the first; those without a number are none. */
@@ -408,12 +436,16 @@ public final class Index implements AutoCloseable {
         return lengths;
     }
 
-    private long[] sums() {
-        Object stored = value("vector_sum");
-        if (!(stored instanceof byte[]) || ((byte[]) stored).length != 8 * (dimension + 1)) throw broken("no 'vector_sum'", (dimension + 1) + " numbers");
-        long[] made = new long[dimension + 1];
-        ByteBuffer.wrap((byte[]) stored).order(ByteOrder.LITTLE_ENDIAN).asLongBuffer().get(made);
-        return made;
+    private static int[] languages(List<Object[]> segments, int count) {
+        int[] languages = new int[count];
+        for (Object[] one : segments) {
+            int first = ((Long) one[0]).intValue();
+            int rows = ((Long) one[1]).intValue();
+            if (!(one[4] instanceof byte[]) || ((byte[]) one[4]).length != 2 * rows) throw broken("a segment without its languages", "one of each row");
+            ByteBuffer packed = ByteBuffer.wrap((byte[]) one[4]).order(ByteOrder.LITTLE_ENDIAN);
+            for (int row = first; row < first + rows; row++) languages[row] = packed.getShort() & 0xffff;
+        }
+        return languages;
     }
 
     private int row(Object row) {

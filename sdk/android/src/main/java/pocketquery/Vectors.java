@@ -92,11 +92,10 @@ final class Vectors {
             return sum * (double) scales[row] * unit;
         }
 
-        /** The cosine with the mean of all vectors, of which these are the sums (the first is how many). */
-        double mean(long[] sums) {
-            double share = 1 / 4294967296.0 / ((double) sums[0] + 1);
+        /** The product with a vector. */
+        double cosine(double[] vector) {
             double[] products = new double[dimension];
-            for (int i = 0; i < dimension; i++) products[i] = (((long) high[i] << 12) + low[i]) * (sums[i + 1] * share);
+            for (int i = 0; i < dimension; i++) products[i] = (((long) high[i] << 12) + low[i]) * vector[i];
             return sum(products, 0, dimension) * unit;
         }
     }
