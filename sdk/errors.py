@@ -115,8 +115,8 @@ class SpaceMismatchError(PocketQueryError, ValueError):
         """The error for ``left`` (say "the index docs/") and ``right`` with their space ids."""
         return cls(
             f"{left} lives in space {left_id}, but {right} in space {right_id}; vectors of "
-            "different spaces cannot be compared. Use the encoder that was distilled for this "
-            "index, or build the index again with this encoder's teacher."
+            "different spaces cannot be compared. Name the encoder that the index was made with "
+            "(--bundle NAME), or build the index again with this one."
         )
 
 

@@ -32,6 +32,7 @@ _LEAST_LETTERS = 12  # of a text whose language a detector is asked for
 _LEAST_CERTAINTY = 0.5  # of the detector
 _NOTABLE = 0.1  # of the letters of what is indexed
 _NAMED = 4  # languages that a warning names
+_LEAST_NAMED = 0.005  # of the letters
 
 
 def language_of(text: str) -> str:
@@ -145,6 +146,7 @@ class ReadingTally:
         shares = [
             f"{name or 'unknown'} {count / self._letters:.0%}"
             for name, count in self._unread.most_common(_NAMED)
+            if count >= _LEAST_NAMED * self._letters
         ]
         more = ", ..." if len(self._unread) > _NAMED else ""
         reads = f"it reads {', '.join(self._languages)}" if self._languages else "unknown letters"
@@ -159,7 +161,8 @@ class ReadingTally:
         key = self._name, str(place)
         if self.message and key not in _warned:
             _warned.add(key)
-            warnings.warn(f"{self.message}. {REMEDY}", PocketQueryWarning, stacklevel=2)
+            remedy = REMEDY[0].upper() + REMEDY[1:]
+            warnings.warn(f"{self.message}. {remedy}", PocketQueryWarning, stacklevel=2)
 
 
 _warned: set[tuple[str, str]] = set()

@@ -229,7 +229,7 @@ def _advice(index: Index, query: str, asked: dict[str, Any]) -> Iterator[str]:
             )
             return
     if asked["filter"] and index.search(query, **asked | {"filter": None, "k": 1}):
-        yield "other documents are found without the conditions (--where, --filter)"
+        yield "other documents are found without the conditions (--where, --filter, --language)"
     elif any(sign in query for sign in '"+'):
         yield 'documents without the "phrase" or +word were left out; try it as plain words'
     elif asked["mode"] == "lexical":

@@ -15,13 +15,13 @@ await inBrowser(playwright, chromium, async (browser) => {
   await ready(page, true); // the service worker, too, lets the user's files through
   await searched(page, query);
   const first = page.locator("#results > li").first();
-  const [opened] = await Promise.all([context.waitForEvent("page"), first.locator("a.place").click()]);
+  const [opened] = await Promise.all([context.waitForEvent("page"), first.locator(".place a").click()]);
   await opened.waitForLoadState();
   return {
     errors,
     shown: await first.innerText(),
-    marked: await first.locator("p mark").allInnerTexts(),
-    link: await first.locator("a.place").getAttribute("href"),
+    marked: await first.locator(".text mark").allInnerTexts(),
+    link: await first.locator(".place a").getAttribute("href"),
     text: await opened.evaluate("document.body.innerText"),
   };
 });

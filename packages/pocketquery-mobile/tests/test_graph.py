@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 import sys
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from pocketquery.export.quantization.ranking_gate import GateData
 from pocketquery.export.settings import ExportOptions, GateThresholds
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.golden import parse_golden
+from pocketquery.sdk.bundle.installed import DEFAULT_BUNDLE
 from pocketquery.sdk.bundle.signature import public_key_of
 from pocketquery.sdk.cli import main
 from pocketquery.sdk.errors import (
@@ -279,3 +281,16 @@ def test_what_does_not_fit_is_refused(
     assert main(["export", "--output", str(output), *options]) == 2
     assert message in capsys.readouterr().err
     assert not output.exists()
+
+
+def test_the_bundle_and_files_that_are_there_stay(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bundle = shutil.copytree(DEFAULT_BUNDLE, tmp_path / "bundle")
+    (tmp_path / "mine.onnx").write_text("mine", "utf-8")
+    for output in (bundle / "encoder.onnx", bundle / NAME, bundle, tmp_path / "mine.onnx"):
+        command = ["export", "--bundle", str(bundle), "--with-tokenizer", "--output", str(output)]
+        assert main(command) == 2
+        assert "name " in capsys.readouterr().err
+    Bundle.open(bundle).check_files()
+    assert (tmp_path / "mine.onnx").read_text("utf-8") == "mine"

@@ -46,8 +46,8 @@ export class SpaceMismatchError extends PocketQueryError {
   static between(left: string, leftId: string, right: string, rightId: string): SpaceMismatchError {
     return new SpaceMismatchError(
       `${left} lives in space ${leftId}, but ${right} in space ${rightId}; vectors of ` +
-        "different spaces cannot be compared. Use the encoder that was distilled for this " +
-        "index, or build the index again with this encoder's teacher.",
+        "different spaces cannot be compared. Name the encoder that the index was made with " +
+        "(--bundle NAME), or build the index again with this one.",
     );
   }
 }

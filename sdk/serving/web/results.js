@@ -39,9 +39,12 @@ function item({ passages, others }, ask, open) {
     more.type = "button";
     more.addEventListener("click", async () => {
       more.disabled = true;
-      const rest = (await ask.others(first.place.path)).map((one) => passage(one, false, ask, []));
+      const had = document.activeElement === more;
+      const others = await ask.others(first.place.path).catch(() => null);
+      if (others === null) return (more.disabled = false);
+      const rest = others.map((one) => passage(one, false, ask, []));
       more.replaceWith(...rest);
-      rest[0]?.querySelector(".title").focus();
+      if (had) rest[0]?.querySelector(".title").focus();
     });
     entry.append(more);
   }
@@ -90,7 +93,8 @@ function passage({ id, score, place, name, heading, excerpt }, isFirst, ask, ope
     const isOpen = button.getAttribute("aria-expanded") === "true";
     button.setAttribute("aria-expanded", String(!isOpen));
     if (isOpen) return text.replaceChildren(...highlighted(excerpt));
-    const lines = await ask.whole(id);
+    const lines = await ask.whole(id).catch(() => null);
+    if (lines === null) return button.setAttribute("aria-expanded", "false");
     if (button.getAttribute("aria-expanded") === "true") text.replaceChildren(...blocks(lines));
   };
   if (open.includes(id)) turn();

@@ -127,7 +127,7 @@ def test_a_port_in_use_is_told(index: Path, capsys: pytest.CaptureFixture[str]) 
 def test_a_result_shows_its_file_and_heading_and_opens_there(index: Path) -> None:
     found = seen("web_serve.mjs", site=["--index", index], query="get_ready")
     assert found["errors"] == []
-    assert "garden/pump.md › Pump restart › Steps to-day" in found["shown"]
+    assert found["shown"].startswith("garden › pump.md\nEnglish\n\nPump restart › Steps to-day")
     assert found["marked"] == ["get_ready"]
     assert found["link"] == "open/garden/pump.md#:~:text=Steps%20to%2Dday"
     assert found["text"] == NOTES["garden/pump.md"].decode()

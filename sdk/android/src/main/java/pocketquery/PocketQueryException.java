@@ -22,8 +22,8 @@ public class PocketQueryException extends RuntimeException {
     public static final class SpaceMismatchError extends PocketQueryException {
         SpaceMismatchError(String left, String leftId, String right, String rightId) {
             super(left + " lives in space " + leftId + ", but " + right + " in space " + rightId + "; vectors of different spaces"
-                + " cannot be compared. Use the encoder that was distilled for this index, or build the index again with this"
-                + " encoder's teacher.");
+                + " cannot be compared. Name the encoder that the index was made with (--bundle NAME), or build the index again with"
+                + " this one.");
         }
     }
 
