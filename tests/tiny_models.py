@@ -17,10 +17,10 @@ from transformers import (
     ElectraModel,
     XLMRobertaConfig,
     XLMRobertaModel,
-    XLMRobertaTokenizerFast,
 )
 
 from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.modeling.sentencepiece_tokenizer import xlm_roberta_tokenizer
 from tests.synthetic_sentences import WORDS as WORDS
 from tests.synthetic_sentences import sentences as sentences
 
@@ -101,9 +101,7 @@ def xlmr_teacher(
         model_type="unigram",
         minloglevel=2,
     )
-    tokenizer = XLMRobertaTokenizerFast(
-        vocab_file=str(folder / "sentencepiece.bpe.model"), model_max_length=64
-    )
+    tokenizer = xlm_roberta_tokenizer(folder / "sentencepiece.bpe.model", model_max_length=64)
     config = XLMRobertaConfig(
         vocab_size=len(tokenizer),
         hidden_size=width,

@@ -49,6 +49,7 @@ class SentencePieceFile(NamedTuple):
         pieces: the text of each.
         types: NORMAL and so on, of each.
         is_unigram: whether texts are cut by the pieces' probabilities (else by merges, BPE).
+        charsmap: the normalisation, compiled; empty for none.
         model: the fields that were checked and no others: what the library may be given.
         messages: each piece as it is in the file.
         rest: the file without its pieces.
@@ -57,6 +58,7 @@ class SentencePieceFile(NamedTuple):
     pieces: list[str]
     types: NDArray[np.uint8]
     is_unigram: bool
+    charsmap: bytes
     model: bytes
     messages: list[bytes]
     rest: bytes
@@ -114,7 +116,8 @@ def _parsed(data: bytes) -> SentencePieceFile:
     pieces = _checked(texts, scores, types, bool(settings.get(_BYTE_FALLBACK, 0)))
     messages = [data[start:end] for start, end in zip(starts, ends, strict=True)]
     model = b"".join([*messages, message(2, trainer), message(3, normalizer)])
-    return SentencePieceFile(pieces, types, kind == _UNIGRAM, model, messages, b"".join(rest))
+    is_unigram = kind == _UNIGRAM
+    return SentencePieceFile(pieces, types, is_unigram, charsmap, model, messages, b"".join(rest))
 
 
 def _only(content: bytes, known: set[int], name: str) -> tuple[bytes, dict[int, int | bytes]]:

@@ -23,7 +23,6 @@ from pocketquery.server.corpus.wordpiece_vocabulary import wordpiece_tokenizer
 __all__ = ["TokenizerConfig", "default_vocabulary", "train_sentencepiece", "train_tokenizer"]
 
 KINDS = ("unigram", "wordpiece")
-_MODEL_FILE = "sentencepiece.bpe.model"  # the name by which XLM-R's tokenizer finds it again
 
 
 @dataclass(frozen=True)
@@ -86,9 +85,9 @@ def train_tokenizer(
             text's characters.
         CorpusError: no text.
     """
-    from transformers import AutoTokenizer
-
+    from pocketquery.server.modeling.loading import load_tokenizer
     from pocketquery.server.modeling.sentencepiece_tokenizer import xlm_roberta_tokenizer
+    from pocketquery.server.modeling.tokenizer_file import MODEL_FILE, save_tokenizer
 
     config, folder = config or TokenizerConfig(), Path(folder)
     _check_replaceable(folder)
@@ -107,12 +106,12 @@ def train_tokenizer(
             )
         else:
             model = train_sentencepiece(texts, size - 2, config)  # <pad> and <mask> are beside it
-            (place / _MODEL_FILE).write_bytes(model)
+            (place / MODEL_FILE).write_bytes(model)
             tokenizer = xlm_roberta_tokenizer(
-                place / _MODEL_FILE, model_max_length=config.max_length
+                place / MODEL_FILE, model_max_length=config.max_length
             )
-        tokenizer.save_pretrained(place)
-    return AutoTokenizer.from_pretrained(folder, use_fast=True, trust_remote_code=False)
+        save_tokenizer(tokenizer, place)
+    return load_tokenizer(folder)
 
 
 def train_sentencepiece(texts: Iterable[str], pieces: int, config: TokenizerConfig) -> bytes:

@@ -19,12 +19,11 @@ from typing import Any
 from transformers import BatchEncoding
 
 from pocketquery.sdk.tokenizers.sentencepiece_model import SentencePieceTokenizer
-from pocketquery.server.modeling.tokenizer_file import TokenizerFile, tokenizer_file
+from pocketquery.server.modeling.tokenizer_file import MODEL_FILE, TokenizerFile, tokenizer_file
 
 __all__ = ["DeviceTokenizer", "device_tokenizer"]
 
 _ANY_LENGTH = 1 << 20
-_MODEL_FILE = "sentencepiece.bpe.model"  # the name by which XLM-R's tokenizer finds it again
 _OWN_ATTRIBUTES = ("hugging_face", "file", "_reader")
 
 
@@ -118,7 +117,7 @@ class DeviceTokenizer:
     def save_pretrained(self, folder: str | Path) -> None:
         """Write the tokenizer's files, the sentencepiece model among them."""
         self.hugging_face.save_pretrained(folder)
-        (Path(folder) / _MODEL_FILE).write_bytes(self.file.data)
+        (Path(folder) / MODEL_FILE).write_bytes(self.file.data)
 
     @staticmethod
     def _padded(rows: list[list[int]], lacking: list[int], value: int) -> list[list[int]]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import transformers
 from torch import nn
 from transformers import MODEL_MAPPING, AutoConfig, AutoTokenizer
 
@@ -27,7 +28,7 @@ from pocketquery.server.modeling.folder_json import (
     refusing,
 )
 from pocketquery.server.modeling.layout import Layout
-from pocketquery.server.modeling.sentencepiece_tokenizer import check_sentencepiece
+from pocketquery.server.modeling.sentencepiece_tokenizer import as_written, check_sentencepiece
 from pocketquery.server.modeling.weights import load_weights
 
 __all__ = ["Backbone", "load_backbone", "load_tokenizer", "longest_text"]
@@ -38,6 +39,7 @@ _MAY_NAME_CODE = (_CONFIG, _TOKENIZER_CONFIG, "processor_config.json", "preproce
 _TOKENIZER_JSON = (_TOKENIZER_CONFIG, "special_tokens_map.json", "added_tokens.json")
 
 _POSITIONS = ("absolute", "relative_key", "relative_key_query")
+_KINDS_OF_POSITIONS = {"position_embedding_type": "absolute", "rope_parameters": None}
 _MOST_LAYERS = 1000  # each is made before the weights are looked at
 _NO_LIMIT = 1 << 20  # tokens
 _PROBE_LENGTH = 64
@@ -89,7 +91,8 @@ def load_tokenizer(name: str | Path) -> Any:
     """
     check_sentencepiece(name)
     try:
-        return AutoTokenizer.from_pretrained(name, use_fast=True, trust_remote_code=False)
+        tokenizer = AutoTokenizer.from_pretrained(name, use_fast=True, trust_remote_code=False)
+        return as_written(tokenizer, name)
     except (OSError, ValueError) as error:
         raise UnknownModelError(
             f"{name} cannot be loaded as a tokenizer ({str(error).splitlines()[0]}); "
@@ -174,6 +177,14 @@ def _check_kinds(path: Path, usual: Any) -> None:
                 f'{path}: "{name}" is {value!r}, expected a value such as {default!r}'
             )
     field(path, config, "position_embedding_type", optional(one_of(*_POSITIONS)))
+    for name, usual_value in _KINDS_OF_POSITIONS.items():
+        if config.get(name, usual_value) not in (usual_value, None) and not hasattr(usual, name):
+            raise UnknownModelError(
+                f'{path}: "{name}" is {config[name]!r}, which transformers '
+                f'{transformers.__version__} does not have for "{usual.model_type}": the vectors '
+                "may be others; install the version that wrote the model "
+                f"({config.get('transformers_version', 'unnamed')})"
+            )
 
 
 def _kind(value: object) -> str | None:
@@ -216,6 +227,7 @@ def _load_tokenizer(place: Path, *, lower_case: bool) -> Any:
             raise UnknownModelError(
                 f"{where} has no fast version; expected one, as a tokenizer.json holds"
             )
+        as_written(tokenizer, place)
         if tokenizer.pad_token_id is None:
             raise UnknownModelError(
                 f"{where} has no padding token; expected one, without which texts of different "
@@ -223,7 +235,7 @@ def _load_tokenizer(place: Path, *, lower_case: bool) -> Any:
             )
         if lower_case:
             _lower_case(tokenizer)
-        tokenizer([*_PROBE_TEXTS, _UNKNOWN], padding=True)
+        tokenizer([*_PROBE_TEXTS, _UNKNOWN], padding=True, verbose=False)
     return tokenizer
 
 

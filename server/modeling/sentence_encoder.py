@@ -34,6 +34,8 @@ from pocketquery.server.modeling.space import (
     unusual_settings,
     weights_fingerprint,
 )
+from pocketquery.server.modeling.tokenizer_file import save_tokenizer
+from pocketquery.server.modeling.weights import quiet_transformers
 
 __all__ = ["SentenceEncoder", "pool", "to_device"]
 
@@ -142,11 +144,12 @@ class SentenceEncoder(nn.Module):
         """
         check_model_replaceable(Path(path))
         with replace_folder(path) as folder:
-            self.backbone.save_pretrained(folder, safe_serialization=True)
+            with quiet_transformers():
+                self.backbone.save_pretrained(folder)
             # Padding and truncation are the last call's, not the model's: they are not saved.
             self.tokenizer.backend_tokenizer.no_padding()
             self.tokenizer.backend_tokenizer.no_truncation()
-            self.tokenizer.save_pretrained(folder)
+            save_tokenizer(self.tokenizer, folder)
             layout = Layout(
                 pooling=self.pooling,
                 max_length=self.max_length,

@@ -2,50 +2,88 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from typing import Any
 
 from sentencepiece import SentencePieceProcessor
-from tokenizers.models import Unigram
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, normalizers, pre_tokenizers
+from tokenizers.models import BPE, Unigram
+from tokenizers.processors import TemplateProcessing
 from transformers import XLMRobertaTokenizerFast
 
 from pocketquery.sdk.errors import CorruptArtifactError
-from pocketquery.sdk.tokenizers.sentencepiece_file import read_sentencepiece_file
-
-__all__ = ["check_sentencepiece", "xlm_roberta_tokenizer"]
-
-_BEFORE = (
-    "<s>",
-    "<pad>",
-    "</s>",
-    "<unk>",
-)  # ids 0 to 3; the model's own <unk>, <s>, </s> fall away
-_MODEL_SPECIALS = 3
-_BYTE_PENALTY = (
-    32  # a byte's piece is spelled with six characters, none less likely than the rarest piece
+from pocketquery.sdk.tokenizers.sentencepiece_file import (
+    CONTROL,
+    USER_DEFINED,
+    SentencePieceFile,
+    read_sentencepiece_file,
 )
+
+__all__ = ["as_written", "check_sentencepiece", "xlm_roberta_tokenizer"]
+
+_BEFORE = ("<s>", "<pad>", "</s>", "<unk>")  # ids 0 to 3
+_MODEL_SPECIALS = 3  # its own <unk>, <s>, </s> fall away
+# A byte's piece is spelled with six characters, none less likely than the rarest piece.
+_BYTE_PENALTY = 32
+_PARTS = ("model", "normalizer", "pre_tokenizer", "post_processor", "decoder")
 
 
 def xlm_roberta_tokenizer(model_file: Path | str, **options: Any) -> Any:
-    """The fast tokenizer of a sentencepiece unigram model: ``<s>`` 0, ``<pad>`` 1, ``</s>`` 2,
-    ``<unk>`` 3, pieces at their number in the model plus one, ``<mask>`` last.
+    """The fast tokenizer of a sentencepiece model: ``<s>`` 0, ``<pad>`` 1, ``</s>`` 2, ``<unk>`` 3,
+    pieces at their number in the model plus one, ``<mask>`` last.
 
-    The library's own conversion leaves out the byte pieces' use: a character that the model does
-    not know would be ``<unk>`` here and bytes on a device.
+    transformers' conversion leaves out the byte pieces' use: a character that the model does not
+    know would be ``<unk>`` here and bytes on a device. That of its version 5 ignores the file.
 
     Args:
         model_file: kept as the tokenizer's ``vocab_file``, which saving copies.
         options: of the tokenizer, such as ``model_max_length``.
     """
     check_sentencepiece(model_file)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "The sentencepiece tokenizer that you are converting")
-        tokenizer = XLMRobertaTokenizerFast(vocab_file=str(model_file), **options)
-    model = SentencePieceProcessor(model_file=str(model_file))
-    if any(model.is_byte(number) for number in range(model.get_piece_size())):
-        pieces = _scored_pieces(model)
-        tokenizer.backend_tokenizer.model = Unigram(pieces, unk_id=3, byte_fallback=True)
+    file = read_sentencepiece_file(Path(model_file).read_bytes())
+    backend = Tokenizer(_cutting(file, SentencePieceProcessor(model_file=str(model_file))))
+    own = {CONTROL: True, USER_DEFINED: False}  # the model's, and whether they are special
+    backend.add_tokens(
+        [
+            AddedToken(piece, normalized=False, special=own[kind])
+            for piece, kind in zip(file.pieces, file.types.tolist(), strict=True)
+            if kind in own
+        ]
+    )
+    backend.normalizer = normalizers.Sequence(
+        [
+            *([normalizers.Precompiled(file.charsmap)] if file.charsmap else []),
+            normalizers.Strip(left=False, right=True),
+            normalizers.Replace(Regex(" {2,}"), "\u2581"),
+        ]
+    )
+    backend.pre_tokenizer = pre_tokenizers.Metaspace()
+    backend.decoder = decoders.Metaspace()
+    backend.post_processor = TemplateProcessing(
+        single="<s> $A </s>",
+        pair="<s> $A </s> </s> $B </s>",
+        special_tokens=[("<s>", 0), ("</s>", 2)],
+    )
+    # As in the released tokenizer.json files: looked for in the raw text.
+    options["mask_token"] = AddedToken("<mask>", lstrip=True, normalized=False, special=True)
+    return XLMRobertaTokenizerFast(tokenizer_object=backend, vocab_file=str(model_file), **options)
+
+
+def as_written(tokenizer: Any, folder: Path | str) -> Any:
+    """``tokenizer`` with all that its ``tokenizer.json`` says of a sentencepiece vocabulary.
+
+    transformers 4 reads the whole file. 5 takes the pieces from it and makes the rest anew: texts
+    with bytes or many blanks would get other ids, and other vectors under the same space id.
+
+    Args:
+        tokenizer: a fast one, loaded from ``folder``; its parts are replaced.
+        folder: where it was saved. Where it has no tokenizer.json nothing changes.
+    """
+    path, backend = Path(folder) / "tokenizer.json", tokenizer.backend_tokenizer
+    if isinstance(backend.model, Unigram) and path.is_file():
+        written = Tokenizer.from_file(str(path))
+        for part in _PARTS:
+            setattr(backend, part, getattr(written, part))
     return tokenizer
 
 
@@ -68,12 +106,24 @@ def check_sentencepiece(place: Path | str) -> None:
             raise CorruptArtifactError(f"{model}: {error}") from error
 
 
-def _scored_pieces(model: SentencePieceProcessor) -> list[tuple[str, float]]:
+def _cutting(file: SentencePieceFile, model: SentencePieceProcessor) -> Unigram | BPE:
+    """How texts are cut into the pieces."""
     numbers = range(_MODEL_SPECIALS, model.get_piece_size())
     least = min(model.get_score(number) for number in numbers)
     # Sentencepiece never takes a byte's piece for its name in a text ("<0x41>"). Here it would, if
     # its score allowed it.
     scores = [_BYTE_PENALTY * least if model.is_byte(n) else model.get_score(n) for n in numbers]
-    pieces = [model.id_to_piece(number) for number in numbers]
+    has_bytes = any(model.is_byte(number) for number in numbers)
     specials = [(special, 0.0) for special in _BEFORE]
-    return [*specials, *zip(pieces, scores, strict=True), ("<mask>", 0.0)]
+    pieces = [*specials, *zip(file.pieces[_MODEL_SPECIALS:], scores, strict=True), ("<mask>", 0.0)]
+    if file.is_unigram:
+        return Unigram(pieces, unk_id=3, byte_fallback=has_bytes)
+    ids = {piece: number for number, (piece, _) in enumerate(pieces)}
+    cuts = [
+        (score, cut, len(piece) - cut, piece)
+        for piece, score in pieces
+        for cut in range(1, len(piece))
+        if piece[:cut] in ids and piece[cut:] in ids
+    ]
+    merges = [(piece[:cut], piece[cut:]) for _, cut, _, piece in sorted(cuts, reverse=True)]
+    return BPE(ids, merges, unk_token="<unk>", fuse_unk=True, byte_fallback=has_bytes)

@@ -34,7 +34,9 @@ _ELSEWHERE = (
     *("dropout", "pdrop", "initializer", "init_std", "classif", "pooler", "summary", "use_cache"),
     *("token_id", "pretraining_tp", "sparse_pred", "decoder_bias", "deterministic_flash_attn"),
     *("_mems_", "_n_top", "reference_compile", "repad_logits", "gradient_checkpointing"),
+    *("tie_word_embeddings", "add_cross_attention"),
 )
+_MODERNBERT_EVERY = 3  # so many layers there is one of full attention, where nothing is said
 _ROBERTA_PADDING_ID = 1  # its padding's id, behind which it and its kin number the positions
 
 # What a tokenizer does with these stands for its normaliser, pre-tokeniser and specials, whose
@@ -99,17 +101,40 @@ def unusual_settings(config: Any, head: Iterable[nn.Module]) -> dict[str, Any]:
         names.add("pad_token_id")
     if hasattr(usual, "num_hidden_groups"):  # ALBERT's, which may run one layer many times
         names.add("num_hidden_layers")
-    settings = {
-        name: getattr(config, name)
-        for name in names
-        if getattr(config, name, None) != getattr(usual, name, None)
-    }
+    defaults = _by_old_names(usual, names)
+    values = _by_old_names(config, names).items()
+    settings = {name: value for name, value in values if value != defaults[name]}
     # A saved head is loaded with an Identity where a linear layer has no activation.
     changing = [module for module in head if not isinstance(module, nn.Dropout | nn.Identity)]
     kinds = [type(module).__name__ for module in changing]
     if set(kinds) - {"Linear"}:
         settings["head"] = kinds
     return settings
+
+
+def _by_old_names(config: Any, names: Iterable[str]) -> dict[str, Any]:
+    """The settings as transformers 4 has them: documents were encoded under ids made of those.
+
+    5 has all that is said of rotary positions in one, for each kind of layers where they differ.
+    """
+    values = {name: getattr(config, name, None) for name in names}
+    values["is_decoder"] = bool(values["is_decoder"])
+    if (rotary := values.pop("rope_parameters", None)) is None:
+        return values
+    near, far = rotary.get("sliding_attention"), dict(rotary.get("full_attention", rotary))
+    near_name, far_name = "rope_local_base_freq", "rope_theta"
+    if "local_attention" in values:  # ModernBERT's
+        near_name, far_name = "local_rope_theta", "global_rope_theta"
+        kinds = values.pop("layer_types") or ()
+        full = [number for number, kind in enumerate(kinds) if kind == "full_attention"]
+        every = full[1] if len(full) > 1 else _MODERNBERT_EVERY
+        values["global_attn_every_n_layers"] = getattr(config, "global_attn_every_n_layers", every)
+    if near:
+        values[near_name] = near["rope_theta"]
+    values[far_name] = far.pop("rope_theta")
+    values["partial_rotary_factor"] = far.pop("partial_rotary_factor", None)
+    values["rope_scaling"] = None if far["rope_type"] == "default" else far
+    return values
 
 
 def weights_fingerprint(state: Mapping[str, torch.Tensor]) -> str:

@@ -13,9 +13,16 @@ from pocketquery.sdk.errors import UnknownModelError
 from pocketquery.sdk.tokenizers.sentencepiece_model import SentencePieceTokenizer
 from pocketquery.sdk.tokenizers.tokenizer import Tokenizer, open_tokenizer
 
-__all__ = ["TokenizerFile", "tokenizer_file"]
+__all__ = ["MODEL_FILE", "TokenizerFile", "save_tokenizer", "tokenizer_file"]
 
-_SENTENCEPIECE_NAMES = ("tokenizer.model", "sentencepiece.bpe.model", "spiece.model")
+MODEL_FILE = "sentencepiece.bpe.model"
+"""The name by which XLM-R's tokenizer finds its sentencepiece model."""
+
+_CONFIG = "tokenizer_config.json"
+# Classes of transformers 5: 4 does not know the first, and 5 makes the second of its pieces alone.
+_AS_WRITTEN = ("TokenizersBackend", "XLMRobertaTokenizer")
+
+_SENTENCEPIECE_NAMES = ("tokenizer.model", MODEL_FILE, "spiece.model")
 _XLM_ROBERTA_SPECIALS = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3}
 _ANY_LENGTH = 1 << 20
 _ADDED_BY_LAYOUT = 2  # ids an XLM-R vocabulary has beyond its sentencepiece model's
@@ -38,6 +45,25 @@ class TokenizerFile:
     def open(self, max_length: int) -> Tokenizer:
         """The tokenizer as the device opens it."""
         return open_tokenizer(self.kind, self.data, max_length, self.options)
+
+
+def save_tokenizer(tokenizer: Any, folder: Path) -> None:
+    """Write a tokenizer's files, its sentencepiece model among them, for transformers 4 and 5.
+
+    Args:
+        tokenizer: a Hugging Face fast tokenizer, or a device's own.
+        folder: an existing one.
+    """
+    tokenizer.save_pretrained(folder)
+    if not any(folder.glob("*.model")) and (data := _sentencepiece_model(tokenizer)) is not None:
+        (folder / MODEL_FILE).write_bytes(data)
+    config = json.loads((folder / _CONFIG).read_bytes())
+    if config["tokenizer_class"] in _AS_WRITTEN:
+        config["tokenizer_class"] = "PreTrainedTokenizerFast"
+    if isinstance(config.get("extra_special_tokens"), list):  # their name in transformers 5
+        config["additional_special_tokens"] = config.pop("extra_special_tokens")
+    text = json.dumps(config, indent=2, sort_keys=True, ensure_ascii=False)
+    (folder / _CONFIG).write_text(text + "\n", encoding="utf-8")
 
 
 def tokenizer_file(tokenizer: Any) -> TokenizerFile:

@@ -6,14 +6,15 @@ transformers itself draws at random what a file lacks, and says so in its log al
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import safe_open
 from transformers import AutoModel
-from transformers.utils import logging as transformers_logging
+from transformers.utils import logging
 
 from pocketquery.sdk.errors import CorruptArtifactError, UnknownModelError
 from pocketquery.server.modeling.folder_json import (
@@ -26,7 +27,7 @@ from pocketquery.server.modeling.folder_json import (
     refusing,
 )
 
-__all__ = ["load_weights"]
+__all__ = ["load_weights", "quiet_transformers"]
 
 _CONFIG, _SAFETENSORS, _PICKLE = "config.json", "model.safetensors", "pytorch_model.bin"
 
@@ -51,23 +52,33 @@ def load_weights(place: Path, config: Any, kind: Any, attention: str | None) -> 
     if "add_pooling_layer" in inspect.signature(kind.__init__).parameters:
         # BERT's pooler is never used here; without it nothing unused is trained, hashed or saved.
         options["add_pooling_layer"] = False
-    verbosity = transformers_logging.get_verbosity()
-    transformers_logging.set_verbosity_error()  # an absent pooler is meant, not worth a warning
-    try:
-        with refusing(place / _CONFIG, f"and {named} cannot be loaded"):
-            model, loading = AutoModel.from_pretrained(
-                place,
-                config=config,
-                trust_remote_code=False,
-                local_files_only=True,
-                ignore_mismatched_sizes=True,  # they are named below
-                output_loading_info=True,
-                **options,
-            )
-    finally:
-        transformers_logging.set_verbosity(verbosity)
+    # An absent pooler is meant, not worth a warning.
+    with quiet_transformers(), refusing(place / _CONFIG, f"and {named} cannot be loaded"):
+        model, loading = AutoModel.from_pretrained(
+            place,
+            config=config,
+            trust_remote_code=False,
+            local_files_only=True,
+            ignore_mismatched_sizes=True,  # they are named below
+            output_loading_info=True,
+            **options,
+        )
     _check_weights(place / named, model, loading)
     return model
+
+
+@contextmanager
+def quiet_transformers() -> Iterator[None]:
+    """No warnings and no progress bars of the library's on stderr, within."""
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()
 
 
 def _weight_files(place: Path) -> list[Path]:
@@ -121,10 +132,9 @@ def _check_weights(path: Path, model: Any, loading: dict[str, Any]) -> None:
             f"{path} has weights that are not finite: {_some(damaged)}; copy the model again"
         )
     sizes = model.state_dict()
-    wrong = [
-        f"{name} (expected {'x'.join(map(str, sizes[name].shape))})"
-        for name in sorted(loading["mismatched_keys"])
-    ]
+    # transformers 4 gives names, 5 each with both sizes.
+    named = [key if isinstance(key, str) else key[0] for key in loading["mismatched_keys"]]
+    wrong = [f"{name} (expected {'x'.join(map(str, sizes[name].shape))})" for name in sorted(named)]
     if wrong:
         raise CorruptArtifactError(
             f"{path} has weights of other sizes than {path.with_name(_CONFIG)} expects: "

@@ -131,9 +131,10 @@ def sentinel_ids(encoder: SentenceEncoder, count: int) -> tuple[int, ...]:
 
 
 def _add_tokens(encoder: SentenceEncoder, names: Sequence[str]) -> None:
-    encoder.tokenizer.add_special_tokens(
-        {"additional_special_tokens": list(names)}, replace_additional_special_tokens=False
-    )
+    tokenizer = encoder.tokenizer
+    usual = tokenizer.special_tokens_map.values()
+    others = [token for token in tokenizer.all_special_tokens if token not in usual]
+    tokenizer.add_special_tokens({"additional_special_tokens": [*others, *names]})
     rows = encoder.backbone.get_input_embeddings().num_embeddings
     if len(encoder.tokenizer) <= rows:  # a padded table may have room
         return

@@ -4,7 +4,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from transformers import BertTokenizerFast, CamembertTokenizerFast
+from tokenizers import Tokenizer
+from tokenizers.models import Unigram
+from tokenizers.normalizers import BertNormalizer
+from transformers import BertTokenizerFast, PreTrainedTokenizerFast
 
 from pocketquery import sdk
 from pocketquery.distill.pruning.pruned_student import prune_student, vocabulary_source
@@ -62,9 +65,9 @@ def test_a_vocabulary_trained_here_is_pruned_and_reaches_the_device(tmp_path: Pa
 
 def test_a_cased_tokenizer_stays_cased(tmp_path: Path) -> None:
     teacher = bert_teacher()
-    teacher.tokenizer = BertTokenizerFast(
-        tokenizer_object=wordpiece_tokenizer().backend_tokenizer, do_lower_case=False
-    )
+    backend = wordpiece_tokenizer().backend_tokenizer
+    backend.normalizer = BertNormalizer(lowercase=False)
+    teacher.tokenizer = BertTokenizerFast(tokenizer_object=backend, do_lower_case=False)
     unknown = teacher.tokenizer("Castle")["input_ids"]
     student = build_student(teacher, StudentShape(2, 64), max_length=48, seed=0)
     prune_student(student, sentences(60), coverage=1.0)
@@ -75,6 +78,11 @@ def test_a_cased_tokenizer_stays_cased(tmp_path: Path) -> None:
 
 def test_a_vocabulary_that_is_numbered_otherwise_is_refused(tmp_path: Path) -> None:
     xlmr_teacher(tmp_path)
-    tokenizer = CamembertTokenizerFast(vocab_file=str(tmp_path / "sentencepiece.bpe.model"))
-    with pytest.raises(UnknownModelError, match="CamembertTokenizerFast numbers its pieces"):
+    # CamemBERT's numbers: the pieces at their number in the model plus four.
+    names = ("<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>", "<unk>NOTUSED", "<s>", "</s>")
+    pieces = Unigram([(name, 0.0) for name in names], unk_id=3)
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=Tokenizer(pieces), name_or_path=str(tmp_path), unk_token="<unk>"
+    )
+    with pytest.raises(UnknownModelError, match="numbers its pieces in a way of its own"):
         vocabulary_source(tokenizer)

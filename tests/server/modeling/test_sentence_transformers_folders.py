@@ -151,7 +151,7 @@ def test_every_architecture_gives_their_vectors(
         ("t5", {"d_model": WIDTH, "d_kv": 8, "d_ff": 32, "num_layers": 1, "num_heads": 2}, "t5"),
         ("bart", {"d_model": WIDTH, "encoder_layers": 1, "decoder_layers": 1}, "bart"),
         ("gpt2", {"n_embd": WIDTH, "n_layer": 1, "n_head": 2}, "token types"),
-        ("xlm", {"emb_dim": WIDTH, "n_layers": 1, "n_heads": 2}, "token types"),
+        ("xlm", {"emb_dim": WIDTH, "n_layers": 1, "n_heads": 2, "pad_token_id": 2}, "token types"),
     ],
 )
 def test_other_architectures_are_refused_by_name(

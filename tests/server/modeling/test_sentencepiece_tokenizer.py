@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import sentencepiece
+from transformers import XLMRobertaTokenizerFast
 
 from pocketquery.sdk.errors import CorruptArtifactError
 from pocketquery.server.modeling import SentenceEncoder
@@ -13,6 +14,7 @@ from pocketquery.server.modeling.sentencepiece_tokenizer import (
     check_sentencepiece,
     xlm_roberta_tokenizer,
 )
+from pocketquery.server.modeling.tokenizer_file import save_tokenizer
 from tests.sdk.handmade_sentencepiece import REFUSED
 from tests.tiny_models import sentences, xlmr_teacher
 
@@ -66,12 +68,20 @@ def test_ids_are_the_models_plus_one(tmp_path: Path) -> None:
     assert tokenizer.model_max_length == 64
 
 
+def test_ordinary_texts_are_cut_as_the_library_cuts_them(tmp_path: Path) -> None:
+    file = trained(tmp_path, vocab_size=100).rename(tmp_path / "sentencepiece.bpe.model")
+    library = XLMRobertaTokenizerFast.from_pretrained(tmp_path)
+    texts = [*sentences(50), "ＷＡＴＥＲ　ｏｆ ﬁsh", "two  blanks ", "a<mask>b </s>"]
+    assert xlm_roberta_tokenizer(file)(texts)["input_ids"] == library(texts)["input_ids"]
+
+
 def test_byte_pieces_are_used_and_survive_saving(tmp_path: Path) -> None:
     from transformers import AutoTokenizer
 
     file = trained(tmp_path, vocab_size=400, byte_fallback=True, required_chars="<>0x41E2")
     tokenizer = xlm_roberta_tokenizer(file)
-    tokenizer.save_pretrained(tmp_path / "saved")
+    (tmp_path / "saved").mkdir()
+    save_tokenizer(tokenizer, tmp_path / "saved")
     model = sentencepiece.SentencePieceProcessor(model_file=str(file))
     for text in ("the ☃ of é", "<0x41> and <0xE2>", "\u200b\u00adwater"):
         ids = [0, *(piece + 1 for piece in model.encode(text)), 2]
