@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable
 
-.PHONY: demo docs dist test test-slow test-packages test-research test-all test-device test-java test-js check format lint types bench bench-check reference clean
+.PHONY: demo docs dist test test-slow test-packages test-research test-all test-device test-java test-transformers5 test-js check format lint types bench bench-check reference clean
 
 demo: .stamps/demo
 	$(BIN)/pocketquery demo --output demo
@@ -41,6 +41,17 @@ test-device:
 	build/test-device/bin/python -m pocketquery.sdk doctor
 	build/test-device/bin/python -m pytest tests/packaging/test_walks.py -k commands
 	build/test-device/bin/python -m pytest tests/examples/test_pages.py -m "not very_slow" -k "prints and (tutorial or index or encoders)"
+
+# Models, training and distillation with transformers 5, in an environment that has the rest of .venv. What
+# exports is skipped: optimum reads transformers 4 alone.
+TRANSFORMERS5 := transformers==5.24.0 huggingface_hub==2.4.0 tokenizers==0.23.3
+test-transformers5: .stamps/dev
+	rm -rf build/transformers5 && $(BIN)/python -m venv --without-pip build/transformers5
+	$(BIN)/python -m pip --python build/transformers5/bin/python install --quiet --no-deps $(TRANSFORMERS5)
+	$(BIN)/python -c "import site, sysconfig; print('import site; site.addsitedir(%r)' % sysconfig.get_path('purelib'))" \
+		> $$(echo build/transformers5/lib/python*/site-packages)/shared.pth
+	build/transformers5/bin/python -m pytest -n 2 --dist worksteal $(OPTIONS) tests/server/modeling tests/server/objectives \
+		tests/server/pretraining tests/server/corpus/test_new_tokenizer.py tests/distill tests/export tests/sdk/tokenizers
 
 # The documentation as a site, which also works as files: open site/index.html.
 docs: .stamps/docs

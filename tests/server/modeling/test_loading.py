@@ -12,6 +12,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
+from transformers import DistilBertConfig
 
 from pocketquery.sdk.errors import PocketQueryError
 from pocketquery.server.modeling import SentenceEncoder
@@ -206,3 +207,25 @@ def test_code_of_the_folder_is_not_run(folder: Path, tmp_path: Path) -> None:
     (place / "modules.json").write_text(json.dumps(chain))
     assert "modeling_x.Transformer" in _refused(place)
     assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("name", ["rope_parameters", "position_embedding_type"])
+def test_positions_of_another_version_of_transformers_are_refused(
+    folder: Path, tmp_path: Path, name: str
+) -> None:
+    """4 passes over the first, which 5 writes, and 5 over the second, which it took from BERT."""
+    place = tmp_path / "model"
+    shutil.copytree(folder, place)
+    config = json.loads((place / "config.json").read_text())
+    values = {"rope_parameters": {"rope_theta": 5e5}, "position_embedding_type": "relative_key"}
+    if name == "position_embedding_type":
+        config = DistilBertConfig().to_dict()  # which has none in 4, either
+    (place / "config.json").write_text(json.dumps(config | {name: values[name]}))
+    assert f'"{name}" is' in _refused(place)
+    assert "install the version that wrote the model" in _refused(place)
+
+
+def test_nothing_is_printed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    bert_teacher(layers=1).save(tmp_path / "model")
+    assert SentenceEncoder.load(tmp_path / "model").space_id
+    assert capfd.readouterr() == ("", "")

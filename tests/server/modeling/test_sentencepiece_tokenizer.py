@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 import sentencepiece
+from tokenizers.models import Unigram
 from transformers import XLMRobertaTokenizerFast
 
 from pocketquery.sdk.errors import CorruptArtifactError
 from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.modeling.loading import load_tokenizer
 from pocketquery.server.modeling.sentencepiece_tokenizer import (
+    as_written,
     check_sentencepiece,
     xlm_roberta_tokenizer,
 )
@@ -73,6 +77,24 @@ def test_ordinary_texts_are_cut_as_the_library_cuts_them(tmp_path: Path) -> None
     library = XLMRobertaTokenizerFast.from_pretrained(tmp_path)
     texts = [*sentences(50), "ＷＡＴＥＲ　ｏｆ ﬁsh", "two  blanks ", "a<mask>b </s>"]
     assert xlm_roberta_tokenizer(file)(texts)["input_ids"] == library(texts)["input_ids"]
+
+
+def test_a_tokenizer_is_as_it_was_written(tmp_path: Path) -> None:
+    tokenizer = xlm_roberta_tokenizer(trained(tmp_path, vocab_size=400, byte_fallback=True))
+    save_tokenizer(tokenizer, tmp_path)
+    names = json.loads((tmp_path / "tokenizer_config.json").read_text())
+    assert names["tokenizer_class"] == "PreTrainedTokenizerFast"  # of 4 and of 5
+    written = tokenizer.backend_tokenizer.to_str()
+    # As transformers 5 makes it of the pieces alone.
+    tokenizer.backend_tokenizer.normalizer = None
+    tokenizer.backend_tokenizer.model = Unigram(_pieces(written), unk_id=3)
+    assert tokenizer("the  ☃ ")["input_ids"] != load_tokenizer(tmp_path)("the  ☃ ")["input_ids"]
+    assert as_written(tokenizer, tmp_path).backend_tokenizer.to_str() == written
+    assert as_written(tokenizer, tmp_path / "nowhere") is tokenizer
+
+
+def _pieces(written: str) -> list[tuple[str, float]]:
+    return [(piece, score) for piece, score in json.loads(written)["model"]["vocab"]]
 
 
 def test_byte_pieces_are_used_and_survive_saving(tmp_path: Path) -> None:

@@ -10,9 +10,11 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
+from transformers import AutoConfig
 
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.layout import Normalize
+from pocketquery.server.modeling.space import unusual_settings
 from tests.server.modeling.test_sentence_transformers_folders import (
     ENCODERS,
     WITHOUT_TYPES,
@@ -119,7 +121,36 @@ SETTINGS: Mapping[str, dict[str, Any]] = {
     "xlnet": {"clamp_len": 2},
     "deberta-v2": {"position_biased_input": False},
 }
+FAR = {"factor": 8.0, "rope_type": "linear"}
+# By the names of transformers 4, whichever is installed: the ids of documents are made of these.
+NAMED = [
+    ("bert", {"is_decoder": False, "tie_word_embeddings": False}, {}),
+    ("distilbert", {"is_decoder": False, "n_heads": 6}, {"n_heads": 6}),
+    ("llama", {"rope_theta": 10000.0, "rope_scaling": None}, {}),
+    ("llama", {"rope_theta": 5e5, "rope_scaling": FAR}, {"rope_theta": 5e5, "rope_scaling": FAR}),
+    ("qwen3", {"rope_theta": 1000000}, {"rope_theta": 1000000}),
+    ("phi", {"partial_rotary_factor": 0.4}, {"partial_rotary_factor": 0.4}),
+    ("gemma3_text", {"rope_local_base_freq": 10000.0, "rope_theta": 1000000.0}, {}),
+    ("gemma3_text", {"rope_local_base_freq": 100.0}, {"rope_local_base_freq": 100.0}),
+    ("modernbert", {"num_hidden_layers": 28, "global_rope_theta": 160000.0}, {}),
+    (
+        "modernbert",
+        {"num_hidden_layers": 6, "global_attn_every_n_layers": 2, "local_rope_theta": 10.0},
+        {"global_attn_every_n_layers": 2, "local_rope_theta": 10.0},
+    ),
+]
 TEXTS = ["the king of the castle and the river rock " * 3, "trade sky"]
+
+
+@pytest.mark.parametrize(("kind", "config", "expected"), NAMED)
+def test_settings_have_one_name(
+    tmp_path: Path, kind: str, config: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": kind} | config))
+    loaded = AutoConfig.from_pretrained(tmp_path)
+    assert unusual_settings(loaded, ()) == expected
+    loaded.save_pretrained(tmp_path / "saved")
+    assert unusual_settings(AutoConfig.from_pretrained(tmp_path / "saved"), ()) == expected
 
 
 @pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
