@@ -242,8 +242,8 @@ def distill(
     )
     if shape.subvector is not None:
         expand_vocabulary(encoder)
-    made = {"teacher": teacher.name, "distillation": identity, "report": _plain(report)}
-    encoder.space |= made
+    figures = {key: value for key, value in asdict(report).items() if key != "path"}
+    encoder.space |= {"teacher": teacher.name, "distillation": identity, "report": figures}
     encoder.save(place)
     _keep_log(work, place)
     return report
@@ -389,7 +389,3 @@ def _finished(output: Path, identity: dict[str, Any]) -> DistillationReport | No
             "that was not, or remove it"
         )
     return DistillationReport(path=output, **saved["report"])
-
-
-def _plain(report: DistillationReport) -> dict[str, Any]:
-    return {key: value for key, value in asdict(report).items() if key != "path"}

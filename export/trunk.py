@@ -99,8 +99,8 @@ def _export_with_optimum(backbone: nn.Module, path: Path, opset: int) -> None:
         from optimum.exporters.tasks import TasksManager
     except ImportError as error:
         raise MissingExtraError(
-            f"optimum-onnx cannot be imported ({error}); expected it beside transformers < 4.58, as "
-            f"{MissingExtraError.remedy('export')} installs both"
+            f"optimum-onnx cannot be imported ({error}); expected it beside transformers < 4.58: "
+            f"{MissingExtraError.remedy('export')}"
         ) from error
     build = TasksManager.get_exporter_config_constructor(
         exporter="onnx", model=backbone, task="feature-extraction", library_name="transformers"

@@ -28,7 +28,8 @@ class WordPieceVocabulary:
         self._ids: dict[str, int] = self._document["model"]["vocab"]
         self.size = self._tokenizer.vocabulary_size
         self.unknown = self._tokenizer.unknown_id
-        specials = {self.unknown, *_added_ids(self._document), *_framing_ids(self._document)}
+        added = {token["id"] for token in self._document.get("added_tokens") or []}
+        specials = {self.unknown, *added, *_framing_ids(self._document)}
         self.pieces: Collection[int] = specials.union(self._ids.values())
         ordinary = {piece: number for piece, number in self._ids.items() if number not in specials}
         spelled = {piece: self._spelled(piece) for piece in ordinary}
@@ -61,10 +62,6 @@ class WordPieceVocabulary:
         if prefix and piece.startswith(prefix) and len(piece) > len(prefix):
             return [prefix + character for character in piece[len(prefix) :]]
         return [piece[:1], *(prefix + character for character in piece[1:])]
-
-
-def _added_ids(document: dict[str, Any]) -> list[int]:
-    return [token["id"] for token in document.get("added_tokens") or []]
 
 
 def _framing_ids(document: dict[str, Any]) -> set[int]:

@@ -10,7 +10,6 @@ import json
 import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +32,6 @@ from pocketquery.export.quantization.smoothing import activation_ranges, smooth
 from pocketquery.export.sessions import GraphSession
 from pocketquery.export.settings import (
     ExportOptions,
-    QuantizationOptions,
     TrainingOptions,
 )
 from pocketquery.export.training_step.parity import StepAgreement
@@ -287,7 +285,10 @@ def _quantize_gated(
     if recipe.smoothing_alpha is not None and not recipe.four_bit:
         ranges = activation_ranges(float_model, ids(split.calibration))
         source = smooth(float_model, ranges, alpha=recipe.smoothing_alpha)
-    make = partial(_quantize_without, source, recipe)
+
+    def make(excluded: Sequence[str]) -> onnx.ModelProto:
+        return quantize(source, recipe, excluded=excluded)
+
     if gate is None:
         model = make(())
         held_out = ids(split.held_out)
@@ -324,12 +325,6 @@ def _training_step(
         encoder_sha256=sha256_bytes(model.SerializeToString(deterministic=True)),
         fixed=fixed_tensors(model),
     )
-
-
-def _quantize_without(
-    source: onnx.ModelProto, recipe: QuantizationOptions, excluded: Sequence[str]
-) -> onnx.ModelProto:
-    return quantize(source, recipe, excluded=excluded)
 
 
 def _manifest(

@@ -93,9 +93,5 @@ def _vocabulary(model: bytes, size: int, lowercase: bool) -> list[str]:
             f"no vocabulary of {size} pieces can be trained: its specials and characters alone are "
             f"{len(spelled)}; expected at least so many, or a lower coverage"
         )
-    return list(dict.fromkeys([*spelled, *map(_written, merges)]))[:size]
-
-
-def _written(piece: str) -> str:
-    """A merge in WordPiece's spelling."""
-    return piece[1:] if piece.startswith(_WORD_BEGINS) else "##" + piece
+    written = [p[1:] if p.startswith(_WORD_BEGINS) else "##" + p for p in merges]
+    return list(dict.fromkeys([*spelled, *written]))[:size]

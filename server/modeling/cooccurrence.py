@@ -158,9 +158,10 @@ def _counted(
     tokenizer: Any, texts: Iterable[str], window: int, width: int, seed: int
 ) -> dict[str, torch.Tensor]:
     cooccurrence = Cooccurrence(len(tokenizer), window)
+    options = {"add_special_tokens": False, "return_attention_mask": False, "verbose": False}
     rest = iter(texts)
     while some := list(islice(rest, _BATCH_TEXTS)):
-        cooccurrence.add(_ids(tokenizer, some))
+        cooccurrence.add(tokenizer(some, **options)["input_ids"])
     vectors = cooccurrence.vectors(width, seed)
     if not vectors.any():
         raise InvalidInputError(
@@ -183,12 +184,6 @@ def _read(path: Path, vocabulary: int, width: int) -> dict[str, torch.Tensor]:
             "another vocabulary or width; delete it to count anew"
         )
     return statistics
-
-
-def _ids(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
-    options = {"add_special_tokens": False, "return_attention_mask": False, "verbose": False}
-    ids: list[list[int]] = tokenizer(list(texts), **options)["input_ids"]
-    return ids
 
 
 def _sparse() -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -275,7 +275,8 @@ class SentenceEncoder(nn.Module):
         vectors = np.empty((len(texts), self.dimension), dtype=np.float32)
         order = sorted(range(len(texts)), key=lambda i: -len(texts[i]))
         with Progress(len(texts), "encode", "text", show=show_progress_bar) as bar:
-            for rows in _chunks(order, batch_size):
+            for start in range(0, len(order), batch_size):
+                rows = order[start : start + batch_size]
                 batch = self.tokenize([prefix + texts[i] for i in rows]).to(self.device)
                 with torch.inference_mode():
                     vectors[rows] = self(batch["input_ids"], batch["attention_mask"]).cpu().numpy()
@@ -356,8 +357,3 @@ def _check_widths(folder: Path, encoder: SentenceEncoder) -> None:
             f'{folder / "pocketquery.json"}: "dimension" is {encoder.space["dimension"]}, but the '
             f"vectors have {width}; copy the model again"
         )
-
-
-def _chunks(items: Sequence[int], size: int) -> Iterator[list[int]]:
-    for start in range(0, len(items), size):
-        yield list(items[start : start + size])

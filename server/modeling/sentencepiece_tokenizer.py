@@ -42,21 +42,14 @@ def xlm_roberta_tokenizer(model_file: Path | str, **options: Any) -> Any:
     check_sentencepiece(model_file)
     file = read_sentencepiece_file(Path(model_file).read_bytes())
     backend = Tokenizer(_cutting(file, SentencePieceProcessor(model_file=str(model_file))))
-    own = {CONTROL: True, USER_DEFINED: False}  # the model's, and whether they are special
-    backend.add_tokens(
-        [
-            AddedToken(piece, normalized=False, special=own[kind])
-            for piece, kind in zip(file.pieces, file.types.tolist(), strict=True)
-            if kind in own
-        ]
-    )
-    backend.normalizer = normalizers.Sequence(
-        [
-            *([normalizers.Precompiled(file.charsmap)] if file.charsmap else []),
-            normalizers.Strip(left=False, right=True),
-            normalizers.Replace(Regex(" {2,}"), "\u2581"),
-        ]
-    )
+    for piece, kind in zip(file.pieces, file.types.tolist(), strict=True):
+        if kind in (CONTROL, USER_DEFINED):
+            token = AddedToken(piece, normalized=False, special=kind == CONTROL)
+            backend.add_tokens([token])
+    steps = [normalizers.Strip(left=False), normalizers.Replace(Regex(" {2,}"), "\u2581")]
+    if file.charsmap:
+        steps.insert(0, normalizers.Precompiled(file.charsmap))
+    backend.normalizer = normalizers.Sequence(steps)
     backend.pre_tokenizer = pre_tokenizers.Metaspace()
     backend.decoder = decoders.Metaspace()
     backend.post_processor = TemplateProcessing(

@@ -144,11 +144,12 @@ def pretrain(
                 with token_states(learner, enabled=compares) as states:
                     losses = _loss(learner, part, piece, number, config)
                 pulls |= gradient_norms(_named(part, losses.parts), states)
-                total = losses.total * _factor(part, config)
+                weight = part.weight if config.mixture == "sum" else 1.0
+                total = losses.total * (weight / config.accumulate)
                 if total.requires_grad:
                     total.backward()  # type: ignore[no-untyped-call]
                 loss += float(total.detach())
-                meter.add(_figures(part, losses))
+                meter.add(_named(part, {**losses.parts, **losses.stats}))
         # 3. The mean over all processes; one that is no number ends the run in all of them.
         processes.average_gradients(trained)
         norm = torch.nn.utils.clip_grad_norm_(trained, config.max_gradient_norm)
@@ -271,15 +272,6 @@ def _moved(value: Any, device: torch.device) -> Any:
     if isinstance(value, tuple):  # a named one
         return type(value)(*(_moved(inner, device) for inner in value))
     return value
-
-
-def _factor(part: Part, config: PretrainingConfig) -> float:
-    """What one batch's loss is multiplied by in the step's."""
-    return (part.weight if config.mixture == "sum" else 1.0) / config.accumulate
-
-
-def _figures(part: Part, loss: LossParts) -> dict[str, torch.Tensor | float]:
-    return _named(part, {**loss.parts, **loss.stats})
 
 
 def _named(part: Part, values: Mapping[str, Value]) -> dict[str, Value]:

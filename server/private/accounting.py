@@ -76,7 +76,7 @@ def epsilon_of_zcdp(rho: float, delta: float) -> float:
         InvalidInputError: a negative rho, or a delta not between 0 and 1.
         MissingExtraError: dp-accounting is not installed.
     """
-    _check_delta(delta)
+    check("delta", delta, number(above=0, below=1))
     check("rho", rho, number(0))
     if rho == 0:
         return 0.0
@@ -150,7 +150,3 @@ def multiplier_for(target: float, participations: int, delta: float) -> float:
         middle = (low + high) / 2
         low, high = (middle, high) if epsilon_of(middle) > target else (low, middle)
     return high
-
-
-def _check_delta(delta: float) -> None:
-    check("delta", delta, number(above=0, below=1))

@@ -77,14 +77,12 @@ def _texts(path: Path | str, number: int, values: object, field: str) -> list[st
 
 def _joined(groups: Iterable[Group]) -> Iterator[Group]:
     """Neighbours of one title and language as one document."""
-    for (title, lang), run in groupby(groups, _title_and_language):
+    for (title, lang), run in groupby(
+        groups, lambda one: (one.texts[0] if one.title else "", one.lang)
+    ):
         if title:
             parts = list(run)
             sentences = (text for part in parts for text in part.texts[1:])
             yield document_group(parts[0].id, title, sentences, lang)
         else:
             yield from run
-
-
-def _title_and_language(group: Group) -> tuple[str, str]:
-    return group.texts[0] if group.title else "", group.lang

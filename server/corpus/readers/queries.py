@@ -34,7 +34,9 @@ def read_queries(path: Path | str) -> list[Query]:
     """
     first_lines: dict[str, int] = {}
     queries = []
-    for number, query in _entries(path):
+    first_line = next(numbered_lines(path), (0, ""))[1]
+    read = _from_json if first_line.lstrip().startswith("{") else _from_tsv
+    for number, query in read(path):
         if query.id in first_lines:
             found = f"the id {query.id!r} of line {first_lines[query.id]} again"
             raise bad_line(path, number, found, "a different id for every query")
@@ -48,11 +50,6 @@ def read_queries(path: Path | str) -> list[Query]:
 def is_header(position: int, fields: Sequence[str]) -> bool:
     """Whether a table of ids and queries has its header in the line at ``position``, from 0."""
     return position == 0 and len(fields) == 2 and fields[0].strip().lower() in _ID_HEADERS
-
-
-def _entries(path: Path | str) -> Iterator[tuple[int, Query]]:
-    first = next(numbered_lines(path), (0, ""))[1]
-    return _from_json(path) if first.lstrip().startswith("{") else _from_tsv(path)
 
 
 def _from_json(path: Path | str) -> Iterator[tuple[int, Query]]:
