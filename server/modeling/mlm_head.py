@@ -154,8 +154,8 @@ def _heads(modules: Iterable[nn.Module]) -> Iterator[MlmHead]:
 def set_biases(modules: Iterable[nn.Module], biases: torch.Tensor) -> None:
     """Give every MLM head among ``modules`` these biases, float (vocabulary,).
 
-    Tokens that an objective added since keep theirs.
+    Tokens that were added since the biases, or since the head, keep theirs or have none.
     """
     for head in _heads(modules):
         with torch.no_grad():
-            head.bias[: len(biases)] = biases.to(head.bias)
+            head.bias[: len(biases)] = biases[: len(head.bias)].to(head.bias)

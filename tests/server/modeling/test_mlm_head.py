@@ -14,6 +14,7 @@ from pocketquery.server.modeling.mlm_head import (
     head_misfit,
     load_mlm_heads,
     save_mlm_head,
+    set_biases,
 )
 from pocketquery.server.objectives import build_objective
 from pocketquery.server.objectives.mlm import Mlm
@@ -108,6 +109,19 @@ def test_a_head_for_a_vocabulary_that_has_grown_takes_the_rows_that_were_saved(
     assert torch.equal(grown.head.bias[:-5], made.head.bias)
     assert torch.equal(grown.head.bias[-5:], added)
     assert torch.equal(grown.head.dense.weight, made.head.dense.weight)
+
+
+@pytest.mark.parametrize("grown", [-5, 0, 5])
+def test_biases_of_a_smaller_or_larger_vocabulary_reach_the_rows_that_both_have(
+    grown: int,
+) -> None:
+    made = mlm(ENCODER)
+    own, rows = made.head.bias.detach().clone(), len(made.head.bias)
+    biases = torch.arange(1.0, 1.0 + rows + grown)
+    set_biases([made], biases)
+    both = min(rows, len(biases))
+    assert torch.equal(made.head.bias[:both], biases[:both])
+    assert torch.equal(made.head.bias[both:], own[both:])
 
 
 def test_a_damaged_head_is_named(tmp_path: Path) -> None:
