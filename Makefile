@@ -73,8 +73,10 @@ dist: .stamps/release
 	$(BIN)/cyclonedx-py environment --output-reproducible --pyproject pyproject.toml --mc-type library \
 		--output-file dist/pocketquery.cdx.json build/device/bin/python
 
-# The JavaScript SDK: needs Node 20 or later.
+# The JavaScript SDK: needs Node 20 or later. Bun and Deno come from npm; what Python finds, they must find.
 test-js: .stamps/dev
+	rm -rf build/searches && mkdir -p build && $(BIN)/python -m tests.java.searches build/searches
+	cd sdk/js/test/engines/tools && npm ci --ignore-scripts --no-audit --no-fund
 	cd sdk/js && npm ci --no-audit --no-fund && npm test
 
 # The Java library: needs a JDK and sqlite-jdbc (Debian: default-jdk-headless, libxerial-sqlite-jdbc-java). What the

@@ -9,6 +9,8 @@ import { extname, join, normalize } from "node:path";
 import { type BrowserContext, chromium, type Page } from "playwright-core";
 import { CONFORMANCE, FIXTURES, PACKAGE, REFERENCE } from "./fixtures.js";
 
+/** What `python -m tests.java.searches` wrote. */
+export const SEARCHES = join(PACKAGE, "..", "..", "build", "searches");
 export const CHROMIUM = process.env["CHROMIUM"] ?? "/usr/bin/chromium";
 const ROOTS: Record<string, string> = {
   dist: join(PACKAGE, "dist"),
@@ -18,6 +20,7 @@ const ROOTS: Record<string, string> = {
   fixtures: FIXTURES,
   training: join(CONFORMANCE, "training"),
   index: join(CONFORMANCE, "index"),
+  searches: SEARCHES,
   "onnxruntime-web": join(PACKAGE, "node_modules", "onnxruntime-web", "dist"),
 };
 const TYPES: Record<string, string> = {
