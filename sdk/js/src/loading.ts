@@ -3,20 +3,26 @@
 import { throwIfAborted } from "./platform/cancelling.js";
 import { Bundle, type BundleOptions } from "./bundle/bundle.js";
 import { Encoder, type EncoderOptions } from "./encoder.js";
+import { type CacheOption, withCache } from "./files/cache/cache.js";
 import { checkSource, type FileSource } from "./files/source.js";
 import { type GoldenAgreement, parseGolden, replay } from "./bundle/golden.js";
 import { checkRuntime } from "./graph.js";
-import { GOLDEN_FILE } from "./bundle/manifest.js";
+import { GOLDEN_FILE, MANIFEST_FILE } from "./bundle/manifest.js";
 import { checkOptions, type Names } from "./texts.js";
 
 /** How a bundle is loaded. */
 export interface LoadOptions extends BundleOptions, EncoderOptions {
   /** Replay the golden texts before the encoder is handed out. */
   readonly verify?: boolean | undefined;
+  /**
+   * Keep the bundle's files on the device: true in IndexedDB, or where you say. A later load fetches what is new
+   * alone, and works without a network.
+   */
+  readonly cache?: CacheOption | undefined;
 }
 
 /** How a bundle is verified. */
-export type VerifyOptions = Omit<LoadOptions, "adapter" | "verify" | "verifyHashes">;
+export type VerifyOptions = Omit<LoadOptions, "adapter" | "cache" | "verify" | "verifyHashes">;
 
 const VERIFY_OPTIONS: Names<VerifyOptions> = {
   onnxruntime: true,
@@ -25,11 +31,11 @@ const VERIFY_OPTIONS: Names<VerifyOptions> = {
   signal: true,
   onProgress: true,
 };
-const LOAD_OPTIONS: Names<LoadOptions> = { ...VERIFY_OPTIONS, adapter: true, verify: true, verifyHashes: true };
+const LOAD_OPTIONS: Names<LoadOptions> = { ...VERIFY_OPTIONS, adapter: true, cache: true, verify: true, verifyHashes: true };
 
 /** Those of the options of a loading that a verification has, too. */
 export function verifyOptions(options: LoadOptions): VerifyOptions {
-  const { adapter: _, verify: __, verifyHashes: ___, ...others } = options;
+  const { adapter: _, cache: __, verify: ___, verifyHashes: ____, ...others } = options;
   return others;
 }
 
@@ -65,7 +71,12 @@ export interface VerificationReport {
  */
 export async function load(source: FileSource, options: LoadOptions): Promise<Encoder> {
   checkRuntime(checkOptions(options, LOAD_OPTIONS).onnxruntime);
-  const bundle = await Bundle.open(checkSource(source, "the bundle"), options);
+  const place = checkSource(source, "the bundle");
+  return withCache(place, MANIFEST_FILE, options.cache, (files) => opened(files, options));
+}
+
+async function opened(source: FileSource, options: LoadOptions): Promise<Encoder> {
+  const bundle = await Bundle.open(source, options);
   const encoder = await Encoder.ofBundle(bundle, options);
   try {
     throwIfAborted(options.signal);

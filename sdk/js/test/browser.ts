@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { createServer } from "node:http";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { extname, join, normalize } from "node:path";
@@ -34,9 +34,13 @@ const ARGUMENTS = [
   "--disable-background-networking", "--disable-component-update", "--disable-sync",
 ];
 
+/** Answers a request, where it is one of a test's own. */
+export type Answer = (request: IncomingMessage, response: ServerResponse) => boolean;
+
 /** Call `work` with the test's page `name`, open in a browser with a profile of its own. */
-export async function inPage(name: string, work: (page: Page) => Promise<void>): Promise<void> {
+export async function inPage(name: string, work: (page: Page) => Promise<void>, answer?: Answer): Promise<void> {
   const server = createServer((request, response) => {
+    if (answer?.(request, response)) return;
     if (request.url === "/readme.html") {
       response.writeHead(200, { "content-type": "text/html" }).end(readmePage());
       return;

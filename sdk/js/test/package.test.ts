@@ -46,10 +46,10 @@ test("the packed files and their sizes", () => {
   assert.ok(code < MOST_CODE, `${code} bytes packed beside the bundle`);
   for (const name of ["pocketquery.min.js", "pocketquery.worker.min.js"]) {
     const size = gzipSync(readFileSync(join(PACKAGE, "dist", name))).length;
-    assert.ok(size < 49_000, `${name} has ${size} bytes, compressed`);
+    assert.ok(size < 53_000, `${name} has ${size} bytes, compressed`);
   }
   const search = gzipSync(readFileSync(join(PACKAGE, "dist", "pocketquery.search.worker.min.js"))).length;
-  assert.ok(search < 91_000, `the worker with an index has ${search} bytes, compressed`);
+  assert.ok(search < 94_500, `the worker with an index has ${search} bytes, compressed`);
 });
 
 test("no source imports itself, by whichever way round", () => {
@@ -87,7 +87,7 @@ test("the built-in bundle is Python's, and opens without being named", async () 
   assert.deepEqual(mine, readFileSync(join(PACKAGE, "..", "default", "manifest.json")));
 });
 
-const MOST_CODE = 920_000; // bytes packed, beside the bundle: five builds, their types, one for `require`, and in two the languages
+const MOST_CODE = 945_000; // bytes packed, beside the bundle: five builds, their types, one for `require`, and in two the languages
 
 async function bundled(code: string): Promise<number> {
   const { outputFiles } = await build({

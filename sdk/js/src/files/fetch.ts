@@ -3,7 +3,7 @@
 import { platformSignal, throwIfAborted } from "../platform/cancelling.js";
 import { concatenated } from "./bytes.js";
 import { ArtifactError, type ArtifactNotFoundError, InvalidInputError } from "../errors.js";
-import { type FileSource, missingFile, type ReadOptions } from "./source.js";
+import { type FileSource, missingFile, type RangeOptions, type ReadOptions } from "./source.js";
 
 /** `fetch` itself, or one that adds headers or a cache. */
 export type Fetch = (address: string, init?: RequestInit) => Promise<Response>;
@@ -17,6 +17,8 @@ export type Addresses = Readonly<Record<string, string | URL>>;
  */
 export class FetchSource implements FileSource {
   readonly name: string;
+  /** The same for every version that is served there: the folder without what it asks for. */
+  readonly place: string;
   /** A file's address; null where no file has the name. */
   readonly #addressOf: (file: string) => string | null;
   readonly #addresses: Addresses | null;
@@ -33,6 +35,7 @@ export class FetchSource implements FileSource {
     this.#addresses = isFolder ? null : base;
     if (isFolder) {
       const folder = absolute(this.name);
+      this.place = `${folder.origin}${folder.pathname}`.replace(/\/$/, "");
       if (!folder.pathname.endsWith("/")) folder.pathname += "/";
       this.#addressOf = (file) => {
         const address = new URL(encodeURIComponent(file), folder);
@@ -40,6 +43,7 @@ export class FetchSource implements FileSource {
         return address.href;
       };
     } else {
+      this.place = this.name;
       const all = new Map(Object.entries(base).map(([file, address]) => [file, absolute(String(address)).href]));
       this.#addressOf = (file) => all.get(file) ?? null;
     }
@@ -62,8 +66,7 @@ export class FetchSource implements FileSource {
   }
 
   async read(file: string, options: ReadOptions = {}): Promise<Uint8Array> {
-    const { signal } = options;
-    const response = await this.#ask(file, signal ? { signal } : {});
+    const response = await this.#ask(file, initOf(options));
     if (response === null) throw this.#missing(file);
     return this.#body(response, file, options);
   }
@@ -72,17 +75,17 @@ export class FetchSource implements FileSource {
     file: string,
     begin: number,
     end: number,
-    options: { readonly signal?: AbortSignal } = {},
+    options: RangeOptions = {},
   ): Promise<Uint8Array> {
     if (end <= begin) return new Uint8Array();
     const headers = { range: `bytes=${begin}-${end - 1}` };
-    const response = await this.#ask(file, { headers, ...options }, 416);
+    const response = await this.#ask(file, { headers, ...initOf(options) }, 416);
     if (response === null) throw this.#missing(file);
     if (response.status === 416) return new Uint8Array(); // the file ends before
     if (response.status === 206) {
       return this.#body(response, file, { ...options, limit: end - begin });
     }
-    return (await this.#body(response, file, { ...options, limit: end })).subarray(begin);
+    return this.#body(response, file, { ...options, limit: end }, begin); // a server that knows no ranges
   }
 
   /** The server's answer; null where it has no such file. */
@@ -107,7 +110,8 @@ export class FetchSource implements FileSource {
     throw this.#failed(file, new Error(reason));
   }
 
-  async #body(response: Response, file: string, options: ReadOptions): Promise<Uint8Array> {
+  /** The answer's bytes behind its first `skipped`. */
+  async #body(response: Response, file: string, options: ReadOptions, skipped = 0): Promise<Uint8Array> {
     const limit = options.limit ?? Number.POSITIVE_INFINITY;
     const size = sizeOf(response);
     const chunks: Uint8Array[] = [];
@@ -123,8 +127,10 @@ export class FetchSource implements FileSource {
           break;
         }
         chunks.push(value);
+        const part = value.subarray(Math.max(0, skipped - bytes), limit - bytes);
+        if (part.byteLength > 0) options.onChunk?.(part);
         bytes += value.byteLength;
-        options.onBytes?.(Math.min(bytes, limit), size ?? undefined);
+        options.onBytes?.(Math.max(0, Math.min(bytes, limit) - skipped), size === null ? undefined : size - skipped);
       }
     } catch (error) {
       throwIfAborted(options.signal);
@@ -137,7 +143,7 @@ export class FetchSource implements FileSource {
         "or a network asks to sign in";
       throw this.#failed(file, new Error(reason));
     }
-    return data;
+    return data.subarray(skipped);
   }
 
   #missing(file: string): ArtifactNotFoundError {
@@ -167,6 +173,11 @@ export function absolute(address: string): URL {
       `${address}: no address, expected https://host/folder; a relative one is for pages`,
     );
   }
+}
+
+/** What a request listens to, and whether it passes over what the browser has. */
+function initOf({ signal, fresh }: RangeOptions): RequestInit {
+  return { ...(signal && { signal }), ...(fresh && { cache: "no-cache" }) };
 }
 
 /** What a "data:" address holds: bundlers inline small files. Not fetched, which a page's policy may forbid. */

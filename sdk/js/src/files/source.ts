@@ -15,7 +15,17 @@ export interface ReadOptions {
   readonly signal?: AbortSignal;
   /** Told how many bytes have arrived so far, of this file, and of how many where the place says so. */
   readonly onBytes?: (bytes: number, size?: number) => void;
+  /**
+   * Given the file's bytes as they arrive, one part after the other. A source need not know it: then they are
+   * taken of what it returns.
+   */
+  readonly onChunk?: (chunk: Uint8Array) => void;
+  /** Ask the server, whatever a browser has of an earlier answer. A source need not know it. */
+  readonly fresh?: boolean;
 }
+
+/** How a part of a file is read. */
+export type RangeOptions = Omit<ReadOptions, "limit">;
 
 /** Where named files lie. Names are plain: no folders, no "..". */
 export interface FileSource {
@@ -45,7 +55,7 @@ export interface FileSource {
     file: string,
     begin: number,
     end: number,
-    options?: { readonly signal?: AbortSignal },
+    options?: RangeOptions,
   ): Promise<Uint8Array>;
 }
 

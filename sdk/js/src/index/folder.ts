@@ -12,7 +12,7 @@ import {
 } from "../errors.js";
 import { checkDetached, checkPresent } from "../bundle/bundle.js";
 import { Fields } from "../fields.js";
-import { checkSource, type FileSource, type Progress, type ReadOptions } from "../files/source.js";
+import type { FileSource, Progress, ReadOptions } from "../files/source.js";
 import { type Key, sha256 } from "../bundle/signature.js";
 import { type Base, contentsOf } from "./deltas/apply.js";
 import {
@@ -28,7 +28,7 @@ import type { LoadProgram } from "../words/languages.js";
 import { type Segment, StoredDocuments } from "./vectors/stored.js";
 import { fileSize, parseVectors, rowBytes } from "./vectors/vectors.js";
 
-const INFO = "index.json";
+export const INFO = "index.json";
 const DATABASE = "documents.sqlite";
 const JOURNAL = `${DATABASE}-journal`;
 const FORMAT = "pocketquery-index";
@@ -84,7 +84,7 @@ export async function readFolder(
   publicKey?: Key,
   watched: Watched = {},
 ): Promise<Folder> {
-  const source = watching(checkSource(place, "the index"), watched);
+  const source = watching(place, watched);
   const data = await readInfoBytes(source);
   const proof = publicKey === undefined ? undefined : await readProof(source, data, publicKey);
   const info = await readInfo(source, data, publicKey, proof);

@@ -13,7 +13,8 @@
 import { fromEnd } from "../platform/lists.js";
 import { breathe, throwIfAborted } from "../platform/cancelling.js";
 import { ChangedElsewhereError, InvalidInputError, PocketQueryError, SpaceMismatchError } from "../errors.js";
-import type { FileSource, Progress } from "../files/source.js";
+import { type CacheOption, withCache } from "../files/cache/cache.js";
+import { checkSource, type FileSource, type Progress } from "../files/source.js";
 import { kindOf, repr, show } from "../python_text.js";
 import type { Key } from "../bundle/signature.js";
 import { checkOptions, checkText, type Names } from "../texts.js";
@@ -28,7 +29,7 @@ import { checkDocument, content, type Document, type Metadata, type NewDocument 
 import { withDeltas } from "./deltas/apply.js";
 import { NoDocuments } from "./deltas/base.js";
 import { compileFilter } from "./filters.js";
-import { type Check, readFolder } from "./folder.js";
+import { type Check, INFO, readFolder } from "./folder.js";
 import { bestOfGroups } from "./group.js";
 import { languageFilter } from "./languages.js";
 import {
@@ -113,6 +114,11 @@ export interface OpenIndexOptions {
   readonly check?: Check | undefined;
   /** The publisher's: index and deltas must be signed by its private half. */
   readonly publicKey?: Key | undefined;
+  /**
+   * Keep the publisher's files on the device: true in IndexedDB, or where you say. A later opening fetches what is
+   * new alone, and works without a network.
+   */
+  readonly cache?: CacheOption | undefined;
   /** Ends the opening with its reason. */
   readonly signal?: AbortSignal | undefined;
   /** Told of each file how much of it has arrived. */
@@ -126,6 +132,7 @@ const OPEN_OPTIONS: Names<OpenIndexOptions> = {
   language: true,
   check: true,
   publicKey: true,
+  cache: true,
   signal: true,
   onProgress: true,
 };
@@ -155,7 +162,7 @@ export async function openWith(
   options: OpenIndexOptions,
 ): Promise<Index> {
   void Promise.resolve(options?.encoder).catch(() => undefined); // heard below, unless something fails before
-  const { changes, check = "hashes", deltas = [], publicKey, signal, language } = checkOptions(options, OPEN_OPTIONS);
+  const { check = "hashes", signal, language, cache } = checkOptions(options, OPEN_OPTIONS);
   if (!CHECKS.includes(check)) {
     throw new InvalidInputError(`check is ${show(check)}, expected one of (${CHECKS.map(repr).join(", ")})`);
   }
@@ -164,6 +171,11 @@ export async function openWith(
   if (language !== undefined) {
     throw new InvalidInputError("an index in files has a language of its own; leave out the language");
   }
+  return withCache(checkSource(source, "the index"), INFO, cache, (files) => publishedIndex(load, files, options));
+}
+
+async function publishedIndex(load: LoadProgram, source: FileSource, options: OpenIndexOptions): Promise<Index> {
+  const { changes, check = "hashes", deltas = [], publicKey, signal } = options;
   const [folder, encoder] = await Promise.all([
     readFolder(source, check, load, publicKey, options).then((found) =>
       withDeltas(found, deltas, check === "hashes" || publicKey !== undefined, publicKey),

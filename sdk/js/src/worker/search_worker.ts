@@ -43,6 +43,8 @@ export interface WorkerIndexOptions {
   readonly language?: string | undefined;
   readonly check?: Check | undefined;
   readonly publicKey?: Key | undefined;
+  /** Keep the publisher's files: true, or the name of an IndexedDB database. */
+  readonly cache?: boolean | string | undefined;
 }
 
 const INDEX_OPTIONS: Names<WorkerIndexOptions> = {
@@ -53,6 +55,7 @@ const INDEX_OPTIONS: Names<WorkerIndexOptions> = {
   language: true,
   check: true,
   publicKey: true,
+  cache: true,
 };
 
 /** What an index says of itself. */
@@ -95,7 +98,7 @@ function indexMethods(encoderOf: (id: number) => Encoder, load: LoadProgram): Me
       options: Omit<WorkerIndexOptions, "encoder">,
       encoder: number | null,
     ): Promise<IndexInfo> => {
-      const { index: place, changes, deltas, language, check, publicKey } = options;
+      const { index: place, changes, deltas, language, check, publicKey, cache } = options;
       const onProgress = (progress: Progress): void => notify(progress);
       const source = place === null ? null : await openSent(place, { signal, onProgress });
       const store = changes === undefined ? undefined : changes ? new IndexedDbChanges(changes) : new MemoryChanges();
@@ -106,6 +109,7 @@ function indexMethods(encoderOf: (id: number) => Encoder, load: LoadProgram): Me
         language,
         check,
         publicKey,
+        cache,
         signal,
         onProgress,
       });

@@ -30,6 +30,8 @@ export interface WorkerLoadOptions {
   /** Replay the golden texts before the encoder is handed out. */
   readonly verify?: boolean;
   readonly sessionOptions?: SessionOptions;
+  /** Keep the bundle's files: true, or the name of an IndexedDB database. */
+  readonly cache?: boolean | string | undefined;
   /**
    * For the ready worker: where onnxruntime-web's module and its .wasm files lie; where it is not given,
    * `pocketquery/runtime` takes its place.
