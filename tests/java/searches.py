@@ -2,10 +2,13 @@
 
 The documents are the paragraphs of ``docs/``, encoded by the built-in encoder. The queries are 45
 of their headings and 5 with operators, each in three modes and with seven filters: 1,050 searches.
-With a second argument, a file of a text a line, these are the documents, and there are no filters:
-what ``Benchmark.java`` measures.
+In the folder ``languages`` is an index of the same documents as if they were of several languages,
+their vectors apart as those of an encoder of many languages are, and 300 searches of it. With a
+second argument, a file of a text a line, these are the documents, and there are no filters and no
+languages: what ``Benchmark.java`` measures.
 """
 
+import gzip
 import json
 import sys
 from pathlib import Path
@@ -14,6 +17,8 @@ from typing import Any, Literal
 import numpy as np
 
 from pocketquery import sdk
+from tests.conformance.independent.filters import parsed
+from tests.conformance.results import TARGET, german_index, records_index
 
 ROOT = Path(__file__).parents[2]
 FILTERS: list[Any] = [
@@ -32,6 +37,8 @@ OPERATORS = [
     "querry encodr",
     "-gate release rollback",
 ]
+LANGUAGES = ["en", "de", "en-GB", None, "fil", "de", "en"]
+OPTIONS: list[Any] = [{}, {"languages": ["de", "fil"], "k": 3, "offset": 2}]
 MODES: tuple[Literal["hybrid", "lexical", "dense"], ...] = ("hybrid", "lexical", "dense")
 
 
@@ -64,7 +71,7 @@ def documents_of(folder: Path) -> tuple[list[Any], list[str]]:
 
 
 def main(folder: Path, texts: Path | None = None) -> None:
-    """Write ``folder/index`` and ``folder/expected.json``."""
+    """Write ``folder/index``, ``folder/expected.json``, and ``folder/languages`` alike."""
     encoder = sdk.load()
     documents, headings = documents_of(ROOT / "docs")
     sought = (
@@ -78,33 +85,48 @@ def main(folder: Path, texts: Path | None = None) -> None:
         f"{one['metadata']['title']} {one['text']}" if "metadata" in one else one["text"]
         for one in documents
     ]
-    with sdk.create_index(folder / "index", encoder=encoder) as builder:
+    vectors = np.asarray(encoder.encode_document(contents), np.float32)
+    queries = {one: np.asarray(encoder.encode_query(one), np.float32) for one in sought}
+    options = [{}] if texts is not None else [{"filter": one} for one in FILTERS]
+    write(folder, documents, vectors, queries, options)
+    if texts is None:
+        draw = np.random.default_rng(0)
+        towards = {one: draw.normal(0, 0.05, vectors.shape[1]) for one in {*LANGUAGES, "query"}}
+        for number, one in enumerate(documents):
+            language = LANGUAGES[len(one["text"]) % len(LANGUAGES)]
+            one["metadata"] = one["metadata"] | ({"language": language} if language else {})
+            vectors[number] += towards[language]
+        shifted = {query: vector + towards["en"] / 2 for query, vector in queries.items()}
+        write(folder / "languages", documents, vectors, shifted, OPTIONS)
+        results = parsed(gzip.decompress(TARGET.read_bytes()).decode())
+        records_index(results["records"], folder / "records").close()
+        german_index(folder / "german").close()
+
+
+def write(
+    folder: Path,
+    documents: list[Any],
+    vectors: Any,
+    queries: dict[str, Any],
+    options: list[Any],
+) -> None:
+    """Write ``folder/index``, and what searches with these vectors and options find there."""
+    space: dict[str, Any] = {"space_id": sdk.load().space_id, "dimension": vectors.shape[1]}
+    with sdk.create_index(folder / "index", **space) as builder:
         for start in range(0, len(documents), 1000):
             part = slice(start, start + 1000)
-            builder.add(
-                [sdk.Document(**one) for one in documents[part]],
-                encoder.encode_document(contents[part]),
-            )
-    filters = [None] if texts is not None else FILTERS
+            builder.add([sdk.Document(**one) for one in documents[part]], vectors[part])
     expected = []
-    with sdk.open_index(folder / "index", encoder=encoder) as index:
-        for query in sought:
-            vector = np.asarray(encoder.encode_query(query), np.float32)
+    with sdk.open_index(folder / "index") as index:
+        for query, vector in queries.items():
             for mode in MODES:
-                for condition in filters:
-                    given: dict[str, Any] = {} if mode == "lexical" else {"vector": vector}
-                    hits = index.search(query, 10, mode=mode, filter=condition, **given)
+                meaning = {} if mode == "lexical" else {"vector": np.asarray(vector, np.float32)}
+                for one in options:
+                    hits = index.search(query, mode=mode, **meaning, **one)
                     found = [[hit.id, hit.score] for hit in hits]
-                    one = {
-                        "query": query,
-                        "mode": mode,
-                        "k": 10,
-                        "filter": condition,
-                        "hits": found,
-                    }
-                    expected.append(
-                        one | {"vector": None if mode == "lexical" else vector.tolist()}
-                    )
+                    asked = {"query": query, "mode": mode, "vector": None, "k": 10, "filter": None}
+                    asked |= {name: value.tolist() for name, value in meaning.items()}
+                    expected.append(asked | one | {"hits": found})
     (folder / "expected.json").write_text(json.dumps(expected), "utf-8")
 
 

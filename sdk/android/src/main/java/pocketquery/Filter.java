@@ -9,6 +9,7 @@ import java.time.LocalTime;
 import java.time.YearMonth;
 import java.util.ArrayList;
 import java.util.Collection;
+import java.util.Collections;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
@@ -22,6 +23,7 @@ final class Filter {
     private static final List<String> OPERATORS = List.of("$all", "$contains", "$eq", "$exists", "$gt", "$gte", "$in", "$lt", "$lte", "$ne", "$nin", "$prefix");
     private static final Pattern DATE = Pattern.compile("([0-9]{4})(?:-([0-9]{2})(?:-([0-9]{2})(?:[Tt ]([0-9]{2}):([0-9]{2})"
         + "(?::([0-9]{2})(?:\\.([0-9]+))?)?([Zz]|[+-][0-9]{2}(?::?[0-9]{2})?)?)?)?)?");
+    private static final Pattern CODE = Pattern.compile("[a-z]{2,3}(?:-[A-Za-z0-9]{1,8}){0,3}"); // BCP 47
     private final Map<?, ?> condition;
     private int conditions, values, characters;
 
@@ -33,6 +35,27 @@ final class Filter {
 
     boolean matches(Map<?, ?> metadata) {
         return matches(condition, metadata);
+    }
+
+    /** The filter of a search, with that for its languages; null for any document. */
+    static Filter of(Map<?, ?> condition, List<String> languages) {
+        if (languages == null) return condition == null ? null : new Filter(condition);
+        for (String code : languages) {
+            if (code == null || !CODE.matcher(code).matches()) {
+                throw new InvalidInputError("languages has '" + code + "', expected codes such as \"de\", \"en\", \"pt-BR\"");
+            }
+        }
+        if (languages.isEmpty()) throw new InvalidInputError("languages is empty; expected codes such as \"de\", or null for any");
+        List<Object> any = new ArrayList<>();
+        any.add(Map.of("language", Map.of("$in", languages)));
+        for (String code : languages) any.add(Map.of("language", Map.of("$prefix", code + "-")));
+        return new Filter(Map.of("$and", List.of(condition == null ? Map.of() : condition, Map.of("$or", any))));
+    }
+
+    /** What a filter compares a field with: its value, or the items of a list; null where it is absent. */
+    static List<Object> valuesAt(Map<?, ?> metadata, String name) {
+        Object found = valueAt(metadata, name);
+        return found == ABSENT ? null : flat(Collections.singletonList(found));
     }
 
     private void check(Object part, int depth) {
@@ -185,6 +208,14 @@ final class Filter {
 
     private static String folded(String text) {
         return Normalizer.normalize(text.toUpperCase(Locale.ROOT), Normalizer.Form.NFC);
+    }
+
+    /** The order of a field's values: false, true, numbers, texts. */
+    static int compareValues(Object one, Object other) {
+        int kind = (one instanceof String ? 2 : one instanceof Number ? 1 : 0) - (other instanceof String ? 2 : other instanceof Number ? 1 : 0);
+        if (kind != 0) return kind;
+        if (one instanceof String) return Text.compare((String) one, (String) other);
+        return one instanceof Boolean ? Boolean.compare((Boolean) one, (Boolean) other) : compare((Number) one, (Number) other);
     }
 
     private static int compare(Number one, Number other) {

@@ -1,17 +1,21 @@
 package pocketquery;
 
 import java.io.File;
+import java.math.BigDecimal;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.file.Files;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.HashMap;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.PriorityQueue;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.function.IntFunction;
 import pocketquery.PocketQueryException.ArtifactNotFoundError;
 import pocketquery.PocketQueryException.CorruptArtifactError;
 import pocketquery.PocketQueryException.InvalidInputError;
@@ -151,7 +155,7 @@ public final class Index implements AutoCloseable {
     /** A document's text and metadata by its id, with a score of 0; null where there is none. */
     public Hit get(String id) {
         List<Object[]> rows = database.query("SELECT row FROM documents WHERE id = ?", id);
-        return rows.isEmpty() ? null : hits(List.of(row(rows.get(0)[0])), new double[isAlive.length], null, null).get(0);
+        return rows.isEmpty() ? null : hit(row(rows.get(0)[0]), 0, Double.NaN, Double.NaN, 0);
     }
 
     /**
@@ -160,14 +164,16 @@ public final class Index implements AutoCloseable {
      * @throws InvalidInputError a blank text, a vector of another dimension, an unknown mode, a filter that is none
      */
     public List<Hit> search(Search search) {
-        if (search.k < 1) throw new InvalidInputError("k is " + search.k + ", expected a whole number above 0");
+        if (search.k < 1) throw new InvalidInputError("k is " + search.k + ", expected a whole number from 1");
+        if (search.offset < 0) throw new InvalidInputError("offset is " + search.offset + ", expected a whole number from 0");
+        if (Double.isNaN(search.minScore)) throw new InvalidInputError("min_score is nan, expected a number");
         if (!List.of("dense", "lexical", "hybrid").contains(String.valueOf(search.mode))) {
-            throw new InvalidInputError("the mode is '" + search.mode + "', expected one of ('dense', 'lexical', 'hybrid')");
+            throw new InvalidInputError("the mode is '" + search.mode + "', expected one of dense, lexical, hybrid");
         }
         if (search.text == null && !search.mode.equals("dense")) throw new InvalidInputError(search.mode + " search needs the query's text, found a vector only");
         if (search.text != null && !Text.isWellFormed(search.text)) throw new InvalidInputError("the query has half of a character (a lone surrogate)");
         if (search.text != null && Analyzer.asksNothing(search.text)) throw new InvalidInputError("the query is blank; expected some text");
-        Filter filter = search.filter == null ? null : new Filter(search.filter);
+        Filter filter = Filter.of(search.filter, search.languages);
         Analyzer.Query query = search.text == null ? null : analyzer.query(search.text, search.prefix);
         if (query != null && query.plain.isEmpty() && (search.vector == null || search.mode.equals("lexical"))) {
             throw new InvalidInputError("the query '" + Text.shortened(search.text) + "' only says what must not be there; expected a word to look for");
@@ -193,7 +199,7 @@ public final class Index implements AutoCloseable {
 
     private List<Hit> ranked(Search search, Analyzer.Query query, Vectors.Query meant, boolean[] allowed) {
         int count = isAlive.length;
-        double[] scores = new double[count];
+        double[] scores = new double[count]; // by which rows are ordered
         double[] cosines = meant == null ? null : new double[count];
         Lexical lexical = search.mode.equals("dense") ? null : lexical(query);
         for (int row = 0; row < count && meant != null; row++) cosines[row] = vectors.scales[row] > 0 ? meant.cosine(row) : Double.NaN;
@@ -205,11 +211,77 @@ public final class Index implements AutoCloseable {
         } else {
             fuse(scores, cosines, lexical, meant);
         }
-        List<Integer> rows = best(scores, allowed, search.k);
-        if (search.mode.equals("hybrid")) {
-            for (int row : rows) scores[row] = Math.min(meant == null ? scores[row] / (lexical.most == 0 ? 1 : lexical.most) : scores[row], 1);
+        double[] shown = scores.clone();
+        double most = meant == null && lexical.most != 0 ? lexical.most : 1;
+        for (int row = 0; row < count && search.mode.equals("hybrid"); row++) shown[row] = Math.min(scores[row] / most, 1);
+        boolean[] wanted = allowed.clone();
+        for (int row = 0; row < count; row++) wanted[row] &= shown[row] >= search.minScore;
+        List<Integer> rows = new ArrayList<>();
+        List<Integer> others = new ArrayList<>();
+        if (search.groupBy == null) rows = best(scores, wanted, search.k + search.offset);
+        else chooseOfGroups(search, depth -> best(scores, wanted, depth), rows, others);
+        List<Hit> hits = new ArrayList<>();
+        for (int i = search.offset; i < Math.min(rows.size(), search.offset + search.k); i++) {
+            int row = rows.get(i);
+            hits.add(hit(row, shown[row], cosines == null ? Double.NaN : cosines[row], lexical == null ? Double.NaN : lexical.scores[row],
+                others.isEmpty() ? 0 : others.get(i)));
         }
-        return hits(rows, scores, cosines, lexical);
+        return hits;
+    }
+
+    /** The best row of each group, and how many more of its group are among the hundred best. */
+    private void chooseOfGroups(Search search, IntFunction<List<Integer>> best, List<Integer> chosen, List<Integer> others) {
+        Map<Object, Integer> firsts = new LinkedHashMap<>();
+        List<Object> keys = new ArrayList<>();
+        for (int depth = Math.max(100, search.offset + search.k); ; depth *= 4) {
+            List<Integer> rows = best.apply(depth);
+            for (int row : rows.subList(keys.size(), rows.size())) {
+                List<Object> values = Filter.valuesAt(hit(row, 0, 0, 0, 0).metadata, search.groupBy);
+                if (values != null) values.replaceAll(Index::plain);
+                keys.add(values == null ? (Object) row : values); // a hit without the field is a group of its own
+                firsts.putIfAbsent(keys.get(keys.size() - 1), row);
+            }
+            if (firsts.size() >= search.offset + search.k || rows.size() < depth) break;
+        }
+        firsts.forEach((key, row) -> {
+            chosen.add(row);
+            others.add(Math.max(0, Collections.frequency(keys.subList(0, Math.min(100, keys.size())), key) - 1));
+        });
+    }
+
+    /** A whole number as one, whatever it is written as. */
+    private static Object plain(Object value) {
+        boolean isWhole = value instanceof Double && (Double) value % 1 == 0;
+        return isWhole ? Json.whole(new BigDecimal((Double) value).toBigInteger()) : value;
+    }
+
+    /**
+     * The values of a field of the metadata, and how many documents have each: the most frequent first, of equally frequent
+     * ones false, true, numbers, then texts, rising.
+     *
+     * @param text only documents that a search for its words finds, null for all
+     * @param filter only documents that meet it, null for all
+     */
+    public Map<Object, Integer> facets(String field, String text, Map<String, ?> filter) {
+        Map<Object, Integer> counts = new HashMap<>();
+        Filter wanted = Filter.of(filter, null);
+        List<Map<String, Object>> records = new ArrayList<>();
+        if (text != null) {
+            for (Hit hit : search(Search.text(text).mode("lexical").k(Math.max(isAlive.length, 1)).filter(filter))) records.add(hit.metadata);
+        } else for (Object[] one : database.query("SELECT metadata FROM documents")) records.add(metadata(one[0]));
+        for (Map<String, Object> metadata : records) {
+            List<Object> values = wanted != null && !wanted.matches(metadata) ? null : Filter.valuesAt(metadata, field);
+            if (values == null) continue;
+            values.replaceAll(Index::plain);
+            for (Object value : new HashSet<>(values)) {
+                if (value instanceof String || value instanceof Number || value instanceof Boolean) counts.merge(value, 1, Integer::sum);
+            }
+        }
+        List<Object> order = new ArrayList<>(counts.keySet());
+        order.sort((a, b) -> counts.get(a).equals(counts.get(b)) ? Filter.compareValues(a, b) : counts.get(b) - counts.get(a));
+        Map<Object, Integer> made = new LinkedHashMap<>();
+        for (Object value : order) made.put(value, counts.get(value));
+        return made;
     }
 
     /** The one place that knows how meaning and words become one score. */
@@ -335,23 +407,18 @@ public final class Index implements AutoCloseable {
         boolean[] all = having(phrase);
         for (int row = 0; row < all.length; row++) {
             if (!all[row] || !allowed[row]) continue;
-            Hit one = hits(List.of(row), new double[all.length], null, null).get(0);
+            Hit one = hit(row, 0, 0, 0, 0);
             Object title = one.metadata.get("title");
             all[row] = Collections.indexOfSubList(analyzer.sequence(title instanceof String ? title + " " + one.text : one.text), phrase) >= 0;
         }
         return all;
     }
 
-    private List<Hit> hits(List<Integer> rows, double[] scores, double[] cosines, Lexical lexical) {
-        List<Hit> hits = new ArrayList<>();
-        for (int row : rows) {
-            List<Object[]> found = database.query("SELECT id, metadata, text FROM documents JOIN texts USING (row) WHERE row = " + row);
-            if (found.isEmpty()) throw broken("no text of a document that was found", "all");
-            Object[] one = found.get(0);
-            hits.add(new Hit((String) one[0], scores[row], (String) one[2], metadata(one[1]), cosines == null ? Double.NaN : cosines[row],
-                lexical == null ? Double.NaN : lexical.scores[row]));
-        }
-        return hits;
+    private Hit hit(int row, double score, double cosine, double bm25, int others) {
+        List<Object[]> found = database.query("SELECT id, metadata, text FROM documents JOIN texts USING (row) WHERE row = " + row);
+        if (found.isEmpty()) throw broken("no text of a document that was found", "all");
+        Object[] one = found.get(0);
+        return new Hit((String) one[0], score, (String) one[2], metadata(one[1]), cosine, bm25, others);
     }
 
     @SuppressWarnings("unchecked")

@@ -142,7 +142,7 @@ final class Json {
         return value;
     }
 
-    private static Object whole(BigInteger value) {
+    static Object whole(BigInteger value) {
         return value.bitLength() < 64 ? (Object) value.longValue() : value;
     }
 

@@ -60,7 +60,8 @@ final class Vectors {
         final double unit;
 
         Query(float[] vector) {
-            if (vector.length != dimension) throw new InvalidInputError("the query has " + vector.length + " numbers, expected " + dimension);
+            if (vector.length != dimension) throw new InvalidInputError("the query's vector has shape (" + vector.length + ",), expected (" + dimension
+                + ",), the index's dimension; pass one vector, by an encoder of the index's space");
             double squares = 0;
             for (float one : vector) squares += (double) one * one;
             double length = Math.sqrt(squares);

@@ -42,7 +42,13 @@ public final class Conformance {
         wordpieces();
         refusedBundles();
         if (arguments.length > 1) others();
-        if (arguments.length > 2) searches(new File(arguments[2]).toPath());
+        if (arguments.length > 2) {
+            Path place = new File(arguments[2]).toPath();
+            searches(place);
+            searches(place.resolve("languages"));
+            records(place.resolve("records/index"));
+            german(place.resolve("german/index"));
+        }
         System.out.println(passed + " passed, " + failed + " failed");
         System.exit(failed == 0 ? 0 : 1);
     }
@@ -130,6 +136,12 @@ public final class Conformance {
         return pairs;
     }
 
+    static List<String> texts(Object value) {
+        List<String> made = new ArrayList<>();
+        for (Object one : list(value)) made.add((String) one);
+        return made;
+    }
+
     static float[] vector(Object value) {
         if (value == null) return null;
         float[] made = new float[list(value).size()];
@@ -183,7 +195,8 @@ public final class Conformance {
         String mode = (String) wanted.get("mode");
         float[] vector = vector(wanted.get("vector"));
         Search search = text == null ? Search.vector(vector) : Search.text(text).withVector(vector);
-        search.mode(mode).k(((Long) wanted.get("k")).intValue());
+        search.mode(mode).k(((Long) wanted.get("k")).intValue()).offset(((Long) wanted.getOrDefault("offset", 0L)).intValue());
+        if (wanted.get("languages") != null) search.languages(texts(wanted.get("languages")));
         if (wanted.get("filter") != null) search.filter(map(written(wanted.get("filter"))));
         List<Object> hits = list(wanted.get("hits"));
         List<Hit> found = index.search(search);
@@ -420,7 +433,56 @@ public final class Conformance {
         }
     }
 
-    /** Hits that Python wrote beside an index: fifty queries in three modes with seven filters. */
+    /** Filters, groups and facets of an index of the records of results.json.gz. */
+    private static void records(Path place) throws IOException {
+        Map<String, Object> results = map(read(folder.resolve("results.json.gz")));
+        try (Index index = Index.open(place.toFile(), JdbcDatabase::open, null, null)) {
+            for (Object one : list(results.get("filters"))) {
+                TreeSet<Long> found = new TreeSet<>();
+                try {
+                    for (Hit hit : index.search(Search.vector(vectorOf(index)).k(1000).filter(map(written(list(one).get(0)))))) found.add(Long.valueOf(hit.id));
+                    check(new ArrayList<>(found).equals(list(one).get(1)), "filter " + one + " " + found);
+                } catch (PocketQueryException.InvalidInputError | ClassCastException error) {
+                    check(list(one).get(1) == null, "filter " + one + " " + error);
+                }
+            }
+            for (Object one : list(results.get("groups"))) {
+                Map<String, Object> wanted = map(one);
+                Search search = Search.text("text").mode("lexical").k(((Long) wanted.get("k")).intValue()).offset(((Long) wanted.get("offset")).intValue());
+                List<Object> found = new ArrayList<>();
+                for (Hit hit : index.search(search.groupBy((String) wanted.get("group_by")))) found.add(List.of(hit.id, (long) hit.others));
+                check(found.equals(wanted.get("hits")), "groups " + wanted + " " + found);
+            }
+            for (Object one : list(results.get("facets"))) {
+                Map<String, Object> filter = map(one).get("filter") == null ? null : map(written(map(one).get("filter")));
+                List<Object> found = new ArrayList<>();
+                index.facets((String) map(one).get("field"), (String) map(one).get("query"), filter).forEach((value, count) -> found.add(List.of(value, (long) count)));
+                List<Object> wanted = new ArrayList<>();
+                for (Object pair : list(map(one).get("counts"))) {
+                    Object value = written(list(pair).get(0));
+                    wanted.add(List.of(value instanceof Double && (Double) value % 1 == 0 ? new java.math.BigDecimal((Double) value).toBigInteger() : value, list(pair).get(1)));
+                }
+                check(found.toString().equals(wanted.toString()), "facets " + one + " " + found);
+            }
+        }
+    }
+
+    /** An index of German texts, whose compounds words stand for. */
+    private static void german(Path place) throws IOException {
+        Map<String, Object> german = map(map(read(folder.resolve("results.json.gz"))).get("german"));
+        try (Index index = Index.open(place.toFile(), JdbcDatabase::open, null, null)) {
+            for (Object one : list(german.get("searches"))) {
+                Map<String, Object> wanted = map(one);
+                Search search = Search.text((String) wanted.get("query")).mode((String) wanted.get("mode")).k(5).typing((Boolean) wanted.get("prefix"));
+                if (wanted.get("mode").equals("hybrid")) search.withVector(vector(list(german.get("vectors")).get(((Long) wanted.get("row")).intValue())));
+                List<Object> found = new ArrayList<>();
+                for (Hit hit : index.search(search)) found.add(List.of(hit.id, hit.score));
+                check(found.equals(wanted.get("hits")), "german " + wanted + " " + found);
+            }
+        }
+    }
+
+    /** Hits that Python wrote beside an index: fifty queries in three modes, with filters or languages. */
     private static void searches(Path place) throws IOException {
         try (Index index = Index.open(place.resolve("index").toFile(), JdbcDatabase::open, null, null)) {
             for (Object one : list(read(place.resolve("expected.json")))) checkSearch(index, map(one), "python");
