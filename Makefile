@@ -80,15 +80,21 @@ test-js: .stamps/dev
 	cd sdk/js && npm ci --no-audit --no-fund && npm test
 
 # The Java library: needs a JDK and sqlite-jdbc (Debian: default-jdk-headless, libxerial-sqlite-jdbc-java). What the
-# vectors of conformance/ say, and 1,050 searches whose hits Python writes beside the index first.
+# vectors of conformance/ say, and searches whose hits Python writes beside the index first. With
+# ONNXRUNTIME=/path/of/onnxruntime.jar what encodes runs, too, by onnxruntime's Java API.
 JDBC ?= /usr/share/java/sqlite-jdbc.jar
+ONNXRUNTIME ?=
 JAVA_CLASSES := build/android/classes
+JAVA_RUN := java -cp $(JAVA_CLASSES):$(JDBC):$(ONNXRUNTIME)
+BUNDLES := sdk/default packages/pocketquery-multilingual/pocketquery_multilingual/bundle benchmarks/reference/bundle
 test-java: .stamps/dev
 	rm -rf build/android && mkdir -p build/android/searches
 	$(BIN)/python -m tests.java.resources $(JAVA_CLASSES)
-	javac --release 11 -Xlint:all,-serial -Werror -d $(JAVA_CLASSES) -cp $(JDBC) $$(find sdk/android/src -name '*.java')
+	javac --release 11 -Xlint:all,-serial -Werror -d $(JAVA_CLASSES) -cp $(JDBC):$(ONNXRUNTIME) \
+		$$(find sdk/android/src/main sdk/android/src/test $(if $(ONNXRUNTIME),sdk/android/src/onnxruntime sdk/android/src/onnxruntimeTest) -name '*.java')
 	$(BIN)/python -m tests.java.searches build/android/searches
-	java -cp $(JAVA_CLASSES):$(JDBC) pocketquery.Conformance conformance build/android/scratch build/android/searches
+	$(JAVA_RUN) pocketquery.Conformance conformance build/android/scratch build/android/searches
+	$(if $(ONNXRUNTIME),$(JAVA_RUN) pocketquery.OnnxConformance conformance build/android/scratch $(BUNDLES))
 
 check: .stamps/dev
 	$(BIN)/ruff format --check .

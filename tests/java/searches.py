@@ -120,7 +120,9 @@ def write(
     with sdk.open_index(folder / "index") as index:
         for query, vector in queries.items():
             for mode in MODES:
-                meaning = {} if mode == "lexical" else {"vector": np.asarray(vector, np.float32)}
+                meaning: dict[str, Any] = (
+                    {} if mode == "lexical" else {"vector": np.asarray(vector, np.float32)}
+                )
                 for one in options:
                     hits = index.search(query, mode=mode, **meaning, **one)
                     found = [[hit.id, hit.score] for hit in hits]

@@ -1,10 +1,12 @@
 package pocketquery;
 
 import java.io.File;
+import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.TreeSet;
 import pocketquery.PocketQueryException.ArtifactNotFoundError;
 import pocketquery.PocketQueryException.CorruptArtifactError;
 import pocketquery.PocketQueryException.InvalidInputError;
@@ -21,8 +23,13 @@ public final class Bundle {
     /** Texts that are put before a query, by name; and the one that is where none is asked for, empty for none. */
     final Map<String, String> prompts = new HashMap<>();
     final String defaultPrompt;
+    /** Codes of the languages that it was made for; empty where it does not say. */
+    public final List<String> languages = new ArrayList<>();
+    /** That it was opened with, or null. */
+    final byte[] publicKey;
     private final Source source;
-    private final String tokenizerKind, tokenizerFile;
+    private final Fields tokenizer;
+    private final String tokenizerFile;
     private final Map<String, Object[]> files = new LinkedHashMap<>();
 
     /**
@@ -39,13 +46,14 @@ public final class Bundle {
         }
         byte[] data = source.read("manifest.json", MOST_MANIFEST + 1);
         Signatures.check(source, data, publicKey, null);
-        Bundle bundle = new Bundle(source, Fields.ofJson(data, "manifest.json", MOST_MANIFEST));
+        Bundle bundle = new Bundle(source, publicKey, Fields.ofJson(data, "manifest.json", MOST_MANIFEST));
         Signatures.check(source, data, null, Fields.ofJson(data, "manifest.json", MOST_MANIFEST).textOrNull("signature_key_id", MOST_TEXT));
         return bundle;
     }
 
-    private Bundle(Source source, Fields fields) {
+    private Bundle(Source source, byte[] publicKey, Fields fields) {
         this.source = source;
+        this.publicKey = publicKey;
         fields.checkFormat("pocketquery-bundle", 1, 1, "");
         name = fields.text("name", MOST_TEXT);
         encoderVersion = fields.text("encoder_version", MOST_TEXT);
@@ -61,8 +69,16 @@ public final class Bundle {
         }
         defaultPrompt = chosen == null ? "" : prompts.get(chosen);
         maxLength = (int) fields.integer("max_length", 3, 1 << 15);
-        Fields tokenizer = fields.child("tokenizer", Integer.MAX_VALUE);
-        tokenizerKind = tokenizer.choice("kind", List.of("wordpiece", "sentencepiece"));
+        if (fields.values.get("languages") != null) {
+            for (Object code : fields.list("languages", 512)) {
+                if (!(code instanceof String) || !Filter.CODE.matcher((String) code).matches()) {
+                    throw fields.wrong("languages", Fields.show(code), "codes such as \"en\", \"pt-BR\"");
+                }
+                languages.add((String) code);
+            }
+        }
+        tokenizer = fields.child("tokenizer", Integer.MAX_VALUE);
+        tokenizer.choice("kind", List.of("wordpiece", "sentencepiece"));
         tokenizerFile = tokenizer.text("file", 128);
         fields.child("quality", Integer.MAX_VALUE);
         fields.text("license", MOST_TEXT);
@@ -99,14 +115,32 @@ public final class Bundle {
             + "; it was changed. Fetch or export the bundle again");
     }
 
+    boolean has(String file) {
+        return files.containsKey(file);
+    }
+
+    /** Of a file, as the manifest says; null where it names none. */
+    String sha256(String file) {
+        return files.containsKey(file) ? (String) files.get(file)[0] : null;
+    }
+
+    String place() {
+        return source.place.toString();
+    }
+
     /** Reads and checks every file that the manifest names. */
     public void checkFiles() {
         for (String file : files.keySet()) read(file);
     }
 
-    WordPiece tokenizer() {
-        if (tokenizerKind.equals("wordpiece")) return new WordPiece(read(tokenizerFile), maxLength);
-        throw new InvalidInputError("the bundle has a tokenizer of the kind '" + tokenizerKind + "', which this library does not have; expected"
-            + " 'wordpiece'. Export the bundle with --with-tokenizer and run encoder_with_tokenizer.onnx");
+    Tokenizer tokenizer() {
+        boolean isWordPiece = tokenizer.values.get("kind").equals("wordpiece");
+        TreeSet<String> options = new TreeSet<>(tokenizer.values.keySet());
+        options.removeAll(isWordPiece ? List.of("kind", "file") : List.of("kind", "file", "layout", "known_pieces"));
+        if (!options.isEmpty()) {
+            throw new InvalidInputError("found the tokenizer options " + options + ", which this kind does not have; was the bundle written by a newer version?");
+        }
+        if (isWordPiece) return new WordPiece(read(tokenizerFile), maxLength);
+        return new SentencePiece(read(tokenizerFile), maxLength, tokenizer.values.getOrDefault("layout", "xlm-roberta"), tokenizer.values.get("known_pieces"));
     }
 }

@@ -17,6 +17,10 @@ final class Fields {
         this.path = path;
     }
 
+    static Fields of(Map<String, Object> values, String source) {
+        return new Fields(values, source, "");
+    }
+
     @SuppressWarnings("unchecked")
     static Fields ofJson(byte[] data, String source, int mostBytes) {
         if (data.length > mostBytes) {
@@ -92,6 +96,14 @@ final class Fields {
         if (!(value instanceof List)) throw wrong(name, show(value), "a list");
         if (((List<?>) value).size() > most) throw wrong(name, ((List<?>) value).size() + " entries", "at most " + most);
         return (List<?>) value;
+    }
+
+    /** An object of a list. */
+    @SuppressWarnings("unchecked")
+    Fields item(String name, int index) {
+        Object value = ((List<?>) values.get(name)).get(index);
+        if (value instanceof Map) return new Fields((Map<String, Object>) value, source, path + name + "[" + index + "].");
+        throw wrong(name, show(value), "objects");
     }
 
     CorruptArtifactError wrong(String name, String found, String expected) {

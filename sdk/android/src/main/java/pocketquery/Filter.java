@@ -23,7 +23,7 @@ final class Filter {
     private static final List<String> OPERATORS = List.of("$all", "$contains", "$eq", "$exists", "$gt", "$gte", "$in", "$lt", "$lte", "$ne", "$nin", "$prefix");
     private static final Pattern DATE = Pattern.compile("([0-9]{4})(?:-([0-9]{2})(?:-([0-9]{2})(?:[Tt ]([0-9]{2}):([0-9]{2})"
         + "(?::([0-9]{2})(?:\\.([0-9]+))?)?([Zz]|[+-][0-9]{2}(?::?[0-9]{2})?)?)?)?)?");
-    private static final Pattern CODE = Pattern.compile("[a-z]{2,3}(?:-[A-Za-z0-9]{1,8}){0,3}"); // BCP 47
+    static final Pattern CODE = Pattern.compile("[a-z]{2,3}(?:-[A-Za-z0-9]{1,8}){0,3}"); // BCP 47
     private final Map<?, ?> condition;
     private int conditions, values, characters;
 

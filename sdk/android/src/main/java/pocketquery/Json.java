@@ -44,6 +44,40 @@ final class Json {
         }
     }
 
+    /** A value as JSON without blanks, as Python writes it with {@code ensure_ascii=False}; maps in their own order. */
+    static String written(Object value) {
+        StringBuilder made = new StringBuilder();
+        write(value, made);
+        return made.toString();
+    }
+
+    private static void write(Object value, StringBuilder to) {
+        if (value instanceof Map) {
+            String before = "{";
+            for (Map.Entry<?, ?> entry : ((Map<?, ?>) value).entrySet()) {
+                write(entry.getKey(), to.append(before));
+                write(entry.getValue(), to.append(':'));
+                before = ",";
+            }
+            to.append(before.equals("{") ? "{}" : "}");
+        } else if (value instanceof List) {
+            String before = "[";
+            for (Object one : (List<?>) value) {
+                write(one, to.append(before));
+                before = ",";
+            }
+            to.append(before.equals("[") ? "[]" : "]");
+        } else if (value instanceof String) {
+            to.append('"');
+            for (char one : ((String) value).toCharArray()) {
+                int place = "\"\\\b\f\n\r\t".indexOf(one);
+                if (place >= 0) to.append('\\').append("\"\\bfnrt".charAt(place));
+                else to.append(one < ' ' ? String.format("\\u%04x", (int) one) : String.valueOf(one));
+            }
+            to.append('"');
+        } else to.append(value);
+    }
+
     private Object value(int depth) {
         blanks();
         char first = peek();

@@ -20,6 +20,10 @@ public class PocketQueryException extends RuntimeException {
 
     /** Two artefacts are of different vector spaces. */
     public static final class SpaceMismatchError extends PocketQueryException {
+        SpaceMismatchError(String message) {
+            super(message);
+        }
+
         SpaceMismatchError(String left, String leftId, String right, String rightId) {
             super(left + " lives in space " + leftId + ", but " + right + " in space " + rightId + "; vectors of different spaces"
                 + " cannot be compared. Name the encoder that the index was made with (--bundle NAME), or build the index again with"

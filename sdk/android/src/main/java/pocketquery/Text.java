@@ -81,6 +81,12 @@ final class Text {
         return made.toString();
     }
 
+    static byte[] ofHex(String hex) {
+        byte[] made = new byte[hex.length() / 2];
+        for (int i = 0; i < made.length; i++) made[i] = (byte) Integer.parseInt(hex.substring(2 * i, 2 * i + 2), 16);
+        return made;
+    }
+
     static String sha256(byte[] data, int from, int length) {
         try {
             MessageDigest digest = MessageDigest.getInstance("SHA-256");

@@ -2,26 +2,20 @@ package pocketquery;
 
 import java.text.Normalizer;
 import java.util.ArrayList;
-import java.util.Collections;
 import java.util.HashSet;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.stream.IntStream;
 import pocketquery.PocketQueryException.CorruptArtifactError;
-import pocketquery.PocketQueryException.InvalidInputError;
 
 /** BERT's WordPiece of a Hugging Face {@code tokenizer.json}, by {@code docs/formats/tokenizers.md}. */
-final class WordPiece {
-    private static final Text.Table TABLE = new Text.Table("wordpiece.json");
-    final int unknownId;
+final class WordPiece extends Tokenizer {
     private final Map<String, Integer> vocabulary = new HashMap<>();
     private final Map<?, ?> normalizer;
-    private final boolean stripsAccents, cutsLeft;
+    private final boolean stripsAccents;
     private final String prefix;
-    private final int longestWord, room;
-    private final List<Map<String, Object>> raw = new ArrayList<>(), normalized = new ArrayList<>();
-    private final List<Integer> before = new ArrayList<>(), after = new ArrayList<>();
+    private final int longestWord;
+    private final List<Literal> raw = new ArrayList<>(), normalized = new ArrayList<>();
 
     WordPiece(byte[] data, int maxLength) {
         Map<?, ?> file;
@@ -53,26 +47,12 @@ final class WordPiece {
         } catch (ClassCastException | NullPointerException error) {
             throw broken("a field that is missing or of another type", "the fields of a BERT tokenizer");
         }
-        room = maxLength - before.size() - after.size();
-        if (room < 1) {
-            throw new InvalidInputError("max_length is " + maxLength + ", expected at least " + (before.size() + after.size() + 1)
-                + ": the special tokens and one piece");
-        }
+        limit(maxLength);
     }
 
-    /** The ids of a text, special ones among them. */
-    int[] encode(String text) {
-        List<Integer> ids = new ArrayList<>(before);
-        int[] inner = inner(text);
-        int cut = Math.max(0, inner.length - room);
-        for (int i = cutsLeft ? cut : 0; i < inner.length - (cutsLeft ? 0 : cut); i++) ids.add(inner[i]);
-        ids.addAll(after);
-        return ids.stream().mapToInt(id -> id).toArray();
-    }
-
-    /** The ids of a text alone, all of them. */
-    int[] inner(String text) {
-        IntStream.Builder ids = IntStream.builder();
+    @Override
+    List<Integer> inner(String text) {
+        List<Integer> ids = new ArrayList<>();
         for (Object part : split(text, raw)) {
             if (part instanceof Integer) ids.add((Integer) part);
             else for (Object rest : split(normal((String) part), normalized)) {
@@ -80,7 +60,7 @@ final class WordPiece {
                 else for (String word : words((String) rest)) addPieces(word, ids);
             }
         }
-        return ids.build().toArray();
+        return ids;
     }
 
     private boolean is(String flag) {
@@ -136,7 +116,7 @@ final class WordPiece {
         return words;
     }
 
-    private void addPieces(String word, IntStream.Builder ids) {
+    private void addPieces(String word, List<Integer> ids) {
         List<Integer> pieces = new ArrayList<>();
         int start = Text.length(word) > longestWord ? -1 : 0;
         while (start >= 0 && start < word.length()) {
@@ -147,33 +127,7 @@ final class WordPiece {
             start = id == null ? -1 : stop + 1;
         }
         if (start < 0) ids.add(unknownId);
-        else pieces.forEach(ids::add);
-    }
-
-    /** The ids of the literals in a text, and the stretches between them. */
-    private static List<Object> split(String text, List<Map<String, Object>> tokens) {
-        List<Object> parts = new ArrayList<>();
-        int done = 0;
-        for (int at = 0; at < text.length() && !tokens.isEmpty(); ) {
-            Map<String, Object> token = null;
-            for (Map<String, Object> one : tokens) if (token == null && text.startsWith((String) one.get("content"), at)) token = one;
-            if (token == null) {
-                at++;
-                continue;
-            }
-            int start = at;
-            int stop = at += ((String) token.get("content")).length();
-            boolean isInWord = start > 0 && TABLE.has("word", text.codePointBefore(start)) || stop < text.length() && TABLE.has("word", text.codePointAt(stop));
-            if (Boolean.TRUE.equals(token.get("single_word")) && isInWord) continue;
-            while (Boolean.TRUE.equals(token.get("lstrip")) && start > done && TABLE.has("whitespace", text.charAt(start - 1))) start--;
-            while (Boolean.TRUE.equals(token.get("rstrip")) && stop < text.length() && TABLE.has("whitespace", text.charAt(stop))) stop++;
-            if (done < start) parts.add(text.substring(done, start));
-            parts.add(token.get("id"));
-            done = stop;
-            at = Math.max(at, stop);
-        }
-        if (done < text.length()) parts.add(text.substring(done));
-        return parts;
+        else ids.addAll(pieces);
     }
 
     private void readAdded(List<?> added) {
@@ -183,19 +137,13 @@ final class WordPiece {
             String content = (String) token.get("content");
             require(Text.length(content) <= 256, "an added token of over 256 characters");
             boolean isNormalized = (Boolean) token.get("normalized");
-            Map<String, Object> made = new HashMap<>();
-            token.forEach((key, value) -> made.put((String) key, value));
-            made.put("id", id(token.get("id")));
             if (isNormalized) content = normal(content);
             if (content.isEmpty() && isNormalized) throw broken("nothing left of the added token '" + token.get("content") + "' after normalisation", "a text");
-            made.put("content", content);
-            List<Map<String, Object>> list = isNormalized ? normalized : raw;
-            String literal = content;
-            if (!content.isEmpty() && list.stream().noneMatch(other -> other.get("content").equals(literal))) list.add(made);
+            List<Literal> list = isNormalized ? normalized : raw;
+            Literal made = new Literal(content, id(token.get("id")), token);
+            if (!content.isEmpty() && list.stream().noneMatch(other -> other.content.equals(made.content))) list.add(made);
         }
-        for (List<Map<String, Object>> list : List.of(raw, normalized)) {
-            list.sort(Collections.reverseOrder((a, b) -> ((String) a.get("content")).length() - ((String) b.get("content")).length()));
-        }
+        for (List<Literal> list : List.of(raw, normalized)) list.sort((a, b) -> b.content.length() - a.content.length());
     }
 
     private void readSpecials(Map<?, ?> section) {

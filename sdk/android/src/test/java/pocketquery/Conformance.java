@@ -21,7 +21,8 @@ import java.util.zip.GZIPInputStream;
 
 /** The vectors of {@code conformance/}, as far as the library reads them: {@code java pocketquery.Conformance FOLDER SCRATCH}. */
 public final class Conformance {
-    private static Path folder, scratch;
+    private static final Path MULTILINGUAL = Path.of("packages/pocketquery-multilingual/pocketquery_multilingual/bundle");
+    static Path folder, scratch;
     private static int passed, failed;
 
     private Conformance() {}
@@ -40,6 +41,9 @@ public final class Conformance {
         inputs();
         bundles();
         wordpieces();
+        sentencepieces();
+        scripts();
+        releases();
         refusedBundles();
         if (arguments.length > 1) others();
         if (arguments.length > 2) {
@@ -49,6 +53,10 @@ public final class Conformance {
             records(place.resolve("records/index"));
             german(place.resolve("german/index"));
         }
+        end();
+    }
+
+    static void end() {
         System.out.println(passed + " passed, " + failed + " failed");
         System.exit(failed == 0 ? 0 : 1);
     }
@@ -213,23 +221,17 @@ public final class Conformance {
     private static void signedSearch() throws IOException {
         Map<String, Object> keys = map(read(folder.resolve("encoder/expected.json")));
         File place = folder.resolve("search/index").toFile();
-        try (Index index = Index.open(place, JdbcDatabase::open, null, bytes((String) keys.get("key")))) {
+        try (Index index = Index.open(place, JdbcDatabase::open, null, Text.ofHex((String) keys.get("key")))) {
             for (Object one : list(map(read(folder.resolve("search/expected.json"))).get("searches"))) {
                 if ("lexical".equals(map(one).get("mode"))) checkSearch(index, map(one), "search/index");
             }
         }
         try {
-            Index.open(place, JdbcDatabase::open, null, bytes((String) keys.get("other_key"))).close();
+            Index.open(place, JdbcDatabase::open, null, Text.ofHex((String) keys.get("other_key"))).close();
             check(false, "an index signed by another key was opened");
         } catch (PocketQueryException.SignatureError error) {
             check(error.getMessage().contains("not made by"), error.getMessage());
         }
-    }
-
-    static byte[] bytes(String hex) {
-        byte[] made = new byte[hex.length() / 2];
-        for (int i = 0; i < made.length; i++) made[i] = (byte) Integer.parseInt(hex.substring(2 * i, 2 * i + 2), 16);
-        return made;
     }
 
     private static void refusedIndexes() throws IOException {
@@ -238,7 +240,7 @@ public final class Conformance {
             if (!refused.get("kind").equals("index")) continue;
             Path copy = changed(refused);
             String found = "nothing";
-            byte[] key = refused.get("key") == null ? null : bytes((String) refused.get("key"));
+            byte[] key = refused.get("key") == null ? null : Text.ofHex((String) refused.get("key"));
             try (Index index = Index.open(copy.toFile(), JdbcDatabase::open, null, key)) {
                 Search search = Search.vector(vectorOf(index)).k(1000);
                 search.filter = Map.of("x", 1);
@@ -264,7 +266,7 @@ public final class Conformance {
         }
         Files.createDirectories(scratch);
         try (var every = Files.walk(from)) {
-            for (Path one : (Iterable<Path>) every::iterator) Files.copy(one, to.resolve(from.relativize(one).toString()));
+            for (Path one : (Iterable<Path>) every::iterator) Files.copy(one, one.equals(from) ? to : to.resolve(from.relativize(one).toString()));
         }
         for (Object change : list(refused.get("changes"))) {
             Map<String, Object> one = map(change);
@@ -306,20 +308,16 @@ public final class Conformance {
 
     private static void bundles() throws IOException {
         Map<String, Object> expected = map(read(folder.resolve("encoder/expected.json")));
-        byte[] key = bytes((String) expected.get("key"));
+        byte[] key = Text.ofHex((String) expected.get("key"));
         for (String place : List.of("encoder/tiny", "encoder/tiny.zip")) {
             Bundle bundle = Bundle.open(folder.resolve(place).toFile(), key);
             bundle.checkFiles();
-            WordPiece tokenizer = bundle.tokenizer();
-            for (int i = 0; i < list(expected.get("texts")).size(); i++) {
-                String text = (String) list(expected.get("texts")).get(i);
-                check(idsOf(tokenizer, text).equals(list(map(expected.get("tiny")).get("ids")).get(i)), "ids of " + text);
-            }
+            checkIds(bundle.tokenizer(), list(expected.get("texts")), list(map(expected.get("tiny")).get("ids")), "ids of tiny");
             // A query's prompt, its ids and the space of the index it searches.
             float[] vector = new float[bundle.dimension];
             vector[0] = 1;
             List<Integer> lengths = new ArrayList<>();
-            BundleEncoder encoder = new BundleEncoder(bundle, (ids, mask) -> {
+            BundleEncoder encoder = new BundleEncoder(bundle, model -> (ids, mask) -> {
                 lengths.add(ids.length);
                 return mask.length == ids.length && Arrays.stream(mask).allMatch(one -> one == 1) ? vector : null;
             });
@@ -335,10 +333,79 @@ public final class Conformance {
         }
     }
 
-    private static List<Long> idsOf(WordPiece tokenizer, String text) {
+    private static List<Long> idsOf(Tokenizer tokenizer, String text) {
         List<Long> ids = new ArrayList<>();
         for (int id : tokenizer.encode(text)) ids.add((long) id);
         return ids;
+    }
+
+    private static void checkIds(Tokenizer tokenizer, List<Object> texts, List<Object> ids, String what) {
+        for (int i = 0; i < texts.size(); i++) {
+            List<Long> found = idsOf(tokenizer, (String) texts.get(i));
+            check(found.equals(ids.get(i)), what + ": " + texts.get(i) + " " + ids.get(i) + " found " + found);
+        }
+    }
+
+    /** Models of sentencepiece, and the tokenizer of a real bundle with its golden texts. */
+    private static void sentencepieces() throws IOException {
+        for (Map.Entry<String, Object> model : map(map(read(folder.resolve("encoder/expected.json"))).get("models")).entrySet()) {
+            byte[] data = Files.readAllBytes(folder.resolve("encoder/" + model.getKey() + ".model"));
+            checkIds(new SentencePiece(data, 64, "xlm-roberta", null), list(map(model.getValue()).get("texts")), list(map(model.getValue()).get("ids")), model.getKey());
+        }
+        Bundle bundle = Bundle.open(MULTILINGUAL.toFile(), null);
+        Tokenizer tokenizer = bundle.tokenizer();
+        for (Object one : list(map(read(MULTILINGUAL.resolve("golden.json"))).get("texts"))) {
+            checkIds(tokenizer, List.of(map(one).get("text")), List.of(map(one).get("ids")), "multilingual");
+        }
+    }
+
+    private static void scripts() throws IOException {
+        for (Object one : list(map(read(folder.resolve("words/scripts.json.gz"))).get("cases"))) {
+            boolean found = Scripts.hasUnreadLetters((String) list(one).get(1), List.of(((String) list(one).get(0)).split(" ")));
+            check(list(one).get(2).equals(found), "unread letters " + one);
+        }
+    }
+
+    /** Releases that fit, those that do not, and which of two is older. */
+    private static void releases() throws IOException {
+        byte[] key = Text.ofHex((String) map(read(folder.resolve("encoder/expected.json"))).get("key"));
+        Bundle bundle = Bundle.open(folder.resolve("encoder/tiny").toFile(), null);
+        Release release = Release.read(folder.resolve("encoder/release.safetensors").toFile(), bundle, key);
+        check(Signatures.keyId(key).equals(release.signedBy), "who signed a release");
+        List<byte[]> models = new ArrayList<>();
+        BundleEncoder encoder = new BundleEncoder(bundle, model -> {
+            models.add(model);
+            return (ids, mask) -> new float[bundle.dimension];
+        });
+        check(encoder.version().equals(bundle.encoderVersion), "the version of a bundle");
+        encoder.swapAdapter(release);
+        check(encoder.version().equals(release.version) && !Arrays.equals(models.get(0), models.get(1)), "a release changes the model");
+        encoder.swapAdapter(null);
+        check(encoder.version().equals(bundle.encoderVersion) && Arrays.equals(models.get(0), models.get(2)), "the bundle's own adapter again");
+        BundleEncoder strict = new BundleEncoder(Bundle.open(folder.resolve("encoder/tiny").toFile(), key), model -> (ids, mask) -> new float[0]);
+        try {
+            strict.swapAdapter(Release.read(folder.resolve("encoder/release.safetensors").toFile(), bundle, null));
+            check(false, "a release that was read without the bundle's key");
+        } catch (PocketQueryException.SignatureError error) {
+            check(error.getMessage().contains("read without a key"), error.getMessage());
+        }
+        for (Object one : list(map(read(folder.resolve("lineage/lineages.json.gz"))).get("older"))) {
+            check(list(one).get(2).equals(Release.isOlder((String) list(one).get(0), (String) list(one).get(1))), "older " + one);
+        }
+        for (Object one : list(read(folder.resolve("refused.json.gz")))) {
+            Map<String, Object> refused = map(one);
+            String kind = (String) refused.get("kind");
+            if (!kind.equals("release") && !kind.equals("tokenizer")) continue;
+            String found = "nothing";
+            try {
+                File file = changed(refused).toFile();
+                if (kind.equals("tokenizer")) new SentencePiece(Files.readAllBytes(file.toPath()), 512, "plain", null);
+                else Release.read(file, bundle, refused.get("key") == null ? null : Text.ofHex((String) refused.get("key")));
+            } catch (PocketQueryException error) {
+                found = error.getClass().getSimpleName();
+            }
+            check(found.equals(refused.get("error")), "refused '" + refused.get("name") + "': expected " + refused.get("error") + ", found " + found);
+        }
     }
 
     private static void wordpieces() throws IOException {
@@ -346,32 +413,10 @@ public final class Conformance {
         for (Object one : list(file.get("cases"))) {
             Map<String, Object> changed = new LinkedHashMap<>(map(file.get("tokenizer")));
             changed.putAll(map(map(one).get("change")));
-            WordPiece tokenizer = new WordPiece(written(changed, new StringBuilder()).toString().getBytes(StandardCharsets.UTF_8),
-                ((Long) map(one).get("max_length")).intValue());
-            List<Object> wanted = list(map(one).get("ids"));
-            for (int i = 0; i < wanted.size(); i++) {
-                String text = (String) list(file.get("texts")).get(i);
-                check(idsOf(tokenizer, text).equals(wanted.get(i)), "ids, " + map(one).get("name") + ": " + text + wanted.get(i) + idsOf(tokenizer, text));
-            }
+            byte[] data = Json.written(changed).getBytes(StandardCharsets.UTF_8);
+            Tokenizer tokenizer = new WordPiece(data, ((Long) map(one).get("max_length")).intValue());
+            checkIds(tokenizer, list(file.get("texts")), list(map(one).get("ids")), "ids, " + map(one).get("name"));
         }
-    }
-
-    /** A value as JSON. */
-    private static StringBuilder written(Object value, StringBuilder to) {
-        if (value instanceof Map) {
-            to.append('{');
-            map(value).forEach((key, one) -> written(one, written(key, to.append(to.charAt(to.length() - 1) == '{' ? "" : ",")).append(':')));
-            return to.append('}');
-        }
-        if (value instanceof List) {
-            to.append('[');
-            for (Object one : list(value)) written(one, to.append(to.charAt(to.length() - 1) == '[' ? "" : ","));
-            return to.append(']');
-        }
-        if (!(value instanceof String)) return to.append(value);
-        to.append('"');
-        for (char one : ((String) value).toCharArray()) to.append(one < ' ' || one == '"' || one == '\\' ? String.format("\\u%04x", (int) one) : one);
-        return to.append('"');
     }
 
     /** Of bundles all but what takes the graph, the golden vectors or the adapter's tensors to see. */
@@ -384,7 +429,7 @@ public final class Conformance {
             if (!refused.get("kind").equals("bundle") || unread.stream().anyMatch(name::startsWith)) continue;
             String found = "nothing";
             try {
-                Bundle bundle = Bundle.open(changed(refused).toFile(), refused.get("key") == null ? null : bytes((String) refused.get("key")));
+                Bundle bundle = Bundle.open(changed(refused).toFile(), refused.get("key") == null ? null : Text.ofHex((String) refused.get("key")));
                 bundle.checkFiles();
                 bundle.tokenizer();
             } catch (PocketQueryException error) {
@@ -411,17 +456,6 @@ public final class Conformance {
         Files.createDirectory(place.resolve("vectors-0.u8"));
         refuses(place, "CorruptArtifactError", "found a folder, expected a plain file");
         refuses(place.resolve("nowhere"), "ArtifactNotFoundError", "there is no index at");
-        Path training = folder.resolve("encoder/tiny/manifest.json");
-        Path bundle = changed(Map.of("place", "encoder/tiny", "changes", List.of()));
-        Files.delete(bundle.resolve("signature"));
-        Files.writeString(bundle.resolve("manifest.json"), Files.readString(training).replaceAll("\"signature_key_id\": \"[^\"]*\"", "\"signature_key_id\": null")
-            .replace("\"kind\": \"wordpiece\"", "\"kind\": \"sentencepiece\", \"layout\": \"plain\""));
-        try {
-            Bundle.open(bundle.toFile(), null).tokenizer();
-            check(false, "a sentencepiece tokenizer was opened");
-        } catch (PocketQueryException.InvalidInputError error) {
-            check(error.getMessage().contains("--with-tokenizer"), error.getMessage());
-        }
     }
 
     private static void refuses(Path place, String kind, String message) {
