@@ -35,7 +35,6 @@ from pocketquery.sdk.index.documents import (
     Document,
     as_documents,
     check_document,
-    content,
     has_document,
     stream_documents,
 )
@@ -56,7 +55,7 @@ from pocketquery.sdk.languages.reading import ReadingTally
 from pocketquery.sdk.lazy import log
 from pocketquery.sdk.plain_files import check_own_file, is_closed
 from pocketquery.sdk.validation import check, check_text, whole
-from pocketquery.sdk.words import detect_language
+from pocketquery.sdk.words import AUTO
 from pocketquery.sdk.words.stemming import check_language
 
 __all__ = [
@@ -110,7 +109,7 @@ def create_index(
         encoder_digest: what tells that encoder from another of the same name and space; likewise.
             It is beside the build, and the index does not have it.
         language: of the texts, by which words are stemmed: "german", say, or "none" to keep words
-            whole. None: found by the first documents.
+            whole. None: found by the first documents, whenever they are added.
         signing_key: an Ed25519 private key to sign the index with when it is published: 32 raw
             bytes, 64 hexadecimal digits or a PEM file.
         private: for its owner alone (0700, files 0600), as it is anyway where it replaces an index
@@ -144,7 +143,7 @@ def create_index(
             "space_id and dimension go together; give both, or an encoder alone, or none of them"
         )
     check("dimension", dimension, whole(1, MOST_DIMENSIONS))
-    language = None if language is None else check_language(language)
+    language = AUTO if language in (None, AUTO) else check_language(language)
     if not check_text(space_id, "the space id"):
         raise InvalidInputError("the space id is empty, expected that of the encoder's space")
     if path.exists() and not path.is_dir():
@@ -181,7 +180,7 @@ class IndexBuilder:
         resume: bool,
         encoder: QueryEncoder | None,
         encoded_by: tuple[str, str],
-        language: str | None,
+        language: str,
         signing_key: Key | None = None,
         private: bool = False,
     ) -> None:
@@ -193,13 +192,12 @@ class IndexBuilder:
         self._keep = resume
         self._signing_key = signing_key
         self._folder = building_folder(path)
-        self._language = language
         self._lock = hold_folder(self._folder, private=private or is_closed(real_path(path)))
         self._published = False
         try:
             recover_folder(path)  # now that no other build is between its two renames
             facts = {"space": space_record(space_id, dimension), "encoded_by": encoded_by[0]}
-            facts |= {} if language is None else {"language": language}
+            facts |= {} if language == AUTO else {"language": language}
             self._database = _begin(self._folder, dimension, resume, facts, encoded_by[1])
         except BaseException:
             release_folder(self._lock)
@@ -239,9 +237,6 @@ class IndexBuilder:
             codes: uint8 (n, dimension + 4), as the vector file has them.
         """
         with self._database.writing() as connection:
-            if self._language is None and not row_count(connection):
-                language = detect_language(content(document) for document in documents)
-                set_meta(connection, "language", language)
             append_segments(connection, self._folder, documents, codes)
 
     def contents_sha256(self) -> str:

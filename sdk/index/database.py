@@ -36,7 +36,7 @@ from pocketquery.sdk.index.untrusted_file import (
 )
 from pocketquery.sdk.plain_files import plain_size
 from pocketquery.sdk.sqlite_file import SqliteKind, error_code, transaction
-from pocketquery.sdk.words import LANGUAGES, NONE
+from pocketquery.sdk.words import AUTO, LANGUAGES, NONE
 
 __all__ = [
     "META",
@@ -318,14 +318,14 @@ def next_generation(connection: sqlite3.Connection) -> None:
 
 
 def language_of(connection: sqlite3.Connection) -> str:
-    """The language of the texts.
+    """The language of the texts; AUTO before the first.
 
     Raises:
         CorruptArtifactError: none that is known.
     """
-    language = get_meta(connection, "language")
-    if language != NONE and language not in LANGUAGES:
-        raise damaged(f"the language {language[:40]!r}", f"one of {NONE}, {', '.join(LANGUAGES)}")
+    language, known = get_meta(connection, "language"), (NONE, AUTO, *LANGUAGES)
+    if language not in known:
+        raise damaged(f"the language {language[:40]!r}", f"one of {', '.join(known)}")
     return language
 
 

@@ -48,6 +48,7 @@ from pocketquery.sdk.index.segments import SCHEMA, row_count, verify_segments
 from pocketquery.sdk.index.untrusted_file import sha256_of_first
 from pocketquery.sdk.index.vector_file import file_size
 from pocketquery.sdk.plain_files import check_own_file, plain_size
+from pocketquery.sdk.words import AUTO
 
 __all__ = [
     "begin_compacting",
@@ -227,7 +228,8 @@ def check_whole(connection: sqlite3.Connection, folder: Path) -> IndexInfo:
 def _is_as_sealed(folder: Path, info: IndexInfo, connection: sqlite3.Connection) -> bool:
     """Whether the index is in the state that was sealed, and not in a later one."""
     generation, vectors = generation_of(connection), vectors_name(connection)
-    if (language := get_meta(connection, "language")) != info.language:
+    language, is_later = get_meta(connection, "language"), generation > info.generation
+    if language != info.language and not (info.language == AUTO and is_later):
         raise CorruptArtifactError(
             f"{folder / DATABASE} is in the language {language[:40]!r}, {INFO} says "
             f"{info.language!r}; expected the same. Files of two indexes were mixed, copy it anew"

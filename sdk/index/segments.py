@@ -58,7 +58,7 @@ from pocketquery.sdk.index.vector_file import (
 from pocketquery.sdk.index.vectors import Vectors
 from pocketquery.sdk.languages.scripts import language_number
 from pocketquery.sdk.plain_files import close_to_others
-from pocketquery.sdk.words import Vocabulary, analyzer_for
+from pocketquery.sdk.words import AUTO, Vocabulary, analyzer_for, detect_language
 
 __all__ = [
     "SCHEMA",
@@ -110,7 +110,7 @@ class Snapshot:
         deleted: int,
     ) -> None:
         self.generation = generation
-        self.analyzer = analyzer_for(language)
+        self.analyzer = analyzer_for("english" if language == AUTO else language)
         self.vectors = vectors
         self.mean, self.apart = means_of(sums)
         self._numbers = sums[sums[:, 0] > 0, 0]
@@ -155,7 +155,7 @@ class Snapshot:
 def create_segments(connection: sqlite3.Connection, folder: Path, dimension: int) -> None:
     """The vector file of an index of no rows."""
     set_meta(connection, "generation", "0")
-    set_meta(connection, "language", "english")  # until texts say another
+    set_meta(connection, "language", AUTO)
     _use_vectors(connection, folder, dimension, 0)
     set_numbers(connection, _VECTOR_SUM, np.zeros((0, dimension + 2), np.int64))
 
@@ -205,10 +205,16 @@ def append_segments(
 ) -> None:
     """Add checked ``documents`` with their vectors as the file has them, uint8 (n, d + 4).
 
+    The first ones give the index its language, where it was not chosen.
+
     Those that say too little to have a place by meaning are stored without a vector, see
     :func:`~pocketquery.sdk.index.bm25.without_place`.
     """
-    path, analyzer = folder / vectors_name(connection), analyzer_for(language_of(connection))
+    path, language = folder / vectors_name(connection), language_of(connection)
+    if language == AUTO:
+        language = detect_language(content(document) for document in documents)
+        set_meta(connection, "language", language if documents else AUTO)
+    analyzer = analyzer_for(language)
     if any(document.private for document in documents):
         close_to_others(folder)
     for start in range(0, len(documents), _SEGMENT_DOCUMENTS):

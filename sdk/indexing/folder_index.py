@@ -27,7 +27,7 @@ from pocketquery.sdk.folders import held_for_building, present_folder
 from pocketquery.sdk.index.database import get_meta, language_of
 from pocketquery.sdk.index.documents import Document
 from pocketquery.sdk.index.index import Index, open_index
-from pocketquery.sdk.index.info import INFO
+from pocketquery.sdk.index.info import INFO, read_info
 from pocketquery.sdk.index.updates import (
     Changes,
     IndexSource,
@@ -289,7 +289,7 @@ def update_folder(
         bytes=folder_bytes(path),
         seconds=time.perf_counter() - start,
         encoded_by=encoded_by,
-        language=present_language,
+        language=read_info(place).language,
         encoded=changes.encoded,
         changes=counted,
     )

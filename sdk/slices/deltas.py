@@ -39,6 +39,7 @@ from pocketquery.sdk.index.vector_file import Codes
 from pocketquery.sdk.plain_files import is_private, mode_for
 from pocketquery.sdk.slices.delta_file import Changes, Delta, write_delta
 from pocketquery.sdk.slices.source import IndexState, read_source, state_of
+from pocketquery.sdk.words import AUTO
 
 __all__ = ["AppliedDelta", "DeltaReport", "apply_delta", "make_delta"]
 
@@ -241,6 +242,11 @@ def _check_pair(before: IndexState, after: IndexState, signer: str | None) -> No
     if (old.space_id, old.dimension) != (new.space_id, new.dimension):
         raise SpaceMismatchError.between(
             f"the index {before.folder}", old.space_id, f"the index {after.folder}", new.space_id
+        )
+    if old.language == AUTO:
+        raise InvalidInputError(
+            f"{before.folder} never had a document, so a delta to {after.folder} would have all of "
+            "that; publish it whole"
         )
     if old.language != new.language:
         raise InvalidInputError(

@@ -16,10 +16,12 @@ from typing import Any
 
 from pocketquery.sdk.validation import check, one_of
 
-__all__ = ["CODES", "LANGUAGES", "NONE", "check_language", "script_of", "stem_of"]
+__all__ = ["AUTO", "CODES", "LANGUAGES", "NONE", "check_language", "script_of", "stem_of"]
 
 NONE = "none"
 """The language that leaves every word whole."""
+AUTO = "auto"
+"""The language of an index without documents: the first to be added say which it is in."""
 
 _SCRIPTS = {  # first and last code points
     "latin": ((0x41, 0x24F), (0x1E00, 0x1EFF)),

@@ -344,7 +344,7 @@ def _indexes() -> Iterator[Case]:
     for name, value in (
         ("format", "other"), ("format_version", 3), ("format_version", 1), ("format_version", "2"),
         ("space/id", "space-other"), ("space/dimension", 25), ("generation", -1), ("language", ""),
-        ("language", "de"),
+        ("language", "de"), ("language", "auto"),
         ("generation", 99), ("files", {}),
     ):  # fmt: skip
         changed = json.loads(json.dumps(info))

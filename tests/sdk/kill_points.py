@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
+from pocketquery.sdk.index.database import get_meta
 from pocketquery.sdk.index.documents import content
 from pocketquery.sdk.index.index import open_index, verify_index
 from pocketquery.sdk.index.updates import change_index
@@ -24,6 +25,7 @@ from pocketquery.sdk.indexing.building import build_index
 from pocketquery.sdk.slices.delta_file import Delta
 from pocketquery.sdk.slices.deltas import apply_delta, make_delta
 from pocketquery.sdk.slices.slicing import slice_index
+from pocketquery.sdk.words import AUTO
 from tests.kills import killed, lines_of, spread
 from tests.sdk.small_index import (
     DIMENSION,
@@ -44,6 +46,14 @@ def add(path: Path) -> None:
     with open_index(path, writable=True) as index:
         if index.get(more[0].id) is None:
             index.add(more, vectors_of(more))
+
+
+def first(path: Path) -> None:
+    """An index without documents gets its first, and with them its language."""
+    with open_index(path, writable=True) as index:
+        if not len(index):
+            documents = make_documents(OLD)
+            index.add(documents, vectors_of(documents))
 
 
 def change(path: Path) -> None:
@@ -89,6 +99,7 @@ def apply(path: Path) -> None:
 
 OPERATIONS: dict[str, tuple[Callable[[Path], None], set[int]]] = {
     "add": (add, {OLD, NEW}),
+    "first": (first, {0, OLD}),
     "change": (change, {OLD, NEW - 5}),
     "delete": (delete, {OLD, OLD - 5}),
     "compact": (compact, {OLD, OLD - 5}),
@@ -108,6 +119,7 @@ def check(path: Path, sizes: set[int]) -> int:
         assert len(hits) == count, (len(hits), count)
         with index._database.reading() as connection:
             snapshot = index._current(connection)
+            assert get_meta(connection, "language") == ("english" if count else AUTO)
             rows = dict(connection.execute("SELECT id, row FROM documents"))
         for document in make_documents(NEW):
             assert (index.get(document.id) is not None) == (document.id in hits)
@@ -121,11 +133,13 @@ def check(path: Path, sizes: set[int]) -> int:
 def main() -> None:
     name, folder, points = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
     operation, sizes = OPERATIONS[name]
-    make_index(folder / "old", OLD)
+    before = 0 if operation is first else OLD
+    make_index(folder / "old", before)
     make_index(folder / "all", NEW + 15)
     slice_index(folder / "all", {"year": {"$lt": 1900 + NEW}}, folder / "new")
-    make_delta(folder / "old", folder / "new", folder / "delta")
-    Delta(folder / "delta").check()  # what it imports is no line to be killed at
+    if operation is apply:
+        make_delta(folder / "old", folder / "new", folder / "delta")
+        Delta(folder / "delta").check()  # what it imports is no line to be killed at
     kept = {one.name for one in folder.iterdir()} | {"once", "index"}
     shutil.copytree(folder / "old", folder / "once")
     lines = lines_of(lambda: operation(folder / "once"), ["/sdk/"])
@@ -138,7 +152,7 @@ def main() -> None:
             path = folder / ".index.old"
         seen[check(path, sizes)] += 1
         operation(folder / "index")
-        check(folder / "index", sizes - {OLD})
+        check(folder / "index", sizes - {before})
         left = [one.name for one in folder.iterdir() if one.name not in kept]
         assert not left, left
         shutil.rmtree(folder / "index")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import logging
 import pickle
 import shutil
@@ -55,6 +56,21 @@ def test_documents_of_every_kind(encoder: Encoder, tmp_path: Path) -> None:
             f"space_id={SPACE_ID!r}, encoder={encoder!r})"
         )
     assert "closed" in repr(index)
+
+
+@pytest.mark.parametrize("language", [None, "none"])
+def test_documents_added_later_give_an_empty_index_its_language(
+    encoder: Encoder, tmp_path: Path, language: str | None
+) -> None:
+    path = tmp_path / "index"
+    sdk.create_index(path, encoder=encoder, language=language).close()
+    with sdk.open_index(path, encoder=encoder, writable=True) as index:
+        assert index.search("Haus", mode="lexical") == []
+        index.add(["Die alten Häuser stehen an der Straße und sind nicht mehr bewohnt."])
+        found = [hit.id for hit in index.search("+Häusern", mode="lexical")]
+        assert found == (["0"] if language is None else [])
+        index.verify()
+    assert json.loads((path / "index.json").read_text())["language"] == (language or "german")
 
 
 def test_the_default_encoder_makes_the_vectors(

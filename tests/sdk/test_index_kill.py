@@ -13,7 +13,7 @@ from tests.kills import by_fork, printed
 @by_fork
 @pytest.mark.parametrize("points", [8, pytest.param(30, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
-    "operation", ["add", "change", "delete", "compact", "build", "slice", "delta"]
+    "operation", ["add", "first", "change", "delete", "compact", "build", "slice", "delta"]
 )
 def test_killed_at_many_lines(operation: str, points: int, tmp_path: Path) -> None:
     seen = ast.literal_eval(printed("tests.sdk.kill_points", operation, tmp_path, points)[-1])

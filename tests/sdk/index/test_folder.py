@@ -146,8 +146,9 @@ def test_another_sum_of_the_vectors_is_found_by_verifying(path: Path) -> None:
         verify_index(path)
 
 
-def test_another_language_than_the_databases_is_refused(path: Path) -> None:
-    change(path / "index.json", lambda fields: fields.update(language="de"))
+@pytest.mark.parametrize("language", ["de", "auto"])
+def test_another_language_than_the_databases_is_refused(path: Path, language: str) -> None:
+    change(path / "index.json", lambda fields: fields.update(language=language))
     with pytest.raises(CorruptArtifactError, match="language 'english'"):
         open_index(path)
 

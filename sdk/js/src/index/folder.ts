@@ -35,6 +35,7 @@ const FORMAT = "pocketquery-index";
 const VERSION = 2;
 const MOST_INFO = 1 << 16; // bytes; it has a few hundred
 const MOST_LANGUAGE = 32; // characters of a language's name
+const AUTO = "auto"; // before the first document, which says it
 const MOST_DIMENSION = 1 << 16;
 const JOURNAL_MAGIC = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
 const GENERATION = /^(?:0|[1-9][0-9]{0,14})$/;
@@ -105,7 +106,8 @@ export async function readFolder(
     );
   }
   const language = documents.meta("language");
-  if (language !== info.language) {
+  const isLater = documents.meta("generation") !== String(info.generation);
+  if (language !== info.language && !(info.language === AUTO && isLater)) {
     throw new CorruptArtifactError(
       `${name(DATABASE)} is in the language ${repr(language.slice(0, 40))}, ${INFO} says ` +
         `${repr(info.language)}; expected the same. Files of two indexes were mixed, copy it anew`,
@@ -128,7 +130,7 @@ export async function readFolder(
     await compareSegments(documents.segments, rows, rowBytes(info.dimension), name(vectorsName));
   }
   const { spaceId, dimension, signatureKeyId } = info;
-  const analyzer = new Analyzer(language, load);
+  const analyzer = new Analyzer(language === AUTO ? "english" : language, load);
   const folder = { name: source.name, spaceId, dimension, analyzer, signatureKeyId, documents, rows };
   if (proof) checkContents(folder, proof, isUnchanged(info, documents));
   return { ...folder, vectorsFile: name(vectorsName) };

@@ -132,6 +132,7 @@ test("after a writer was killed, the vectors are compared segment by segment", a
   json(all, (fields) => {
     fields["generation"] -= 1;
     fields["state"] = "writing";
+    fields["language"] = "auto"; // as before the first document
   });
   const longer = new Uint8Array(all.get("vectors-0.u8")!.length + 40); // an add that never committed
   longer.set(all.get("vectors-0.u8")!);

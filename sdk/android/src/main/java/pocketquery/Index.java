@@ -114,11 +114,13 @@ public final class Index implements AutoCloseable {
         String found = meta("language");
         String file = folder + "/documents.sqlite";
         if (!meta("space").equals(dimension + " " + spaceId)) throw new SpaceMismatchError(file, meta("space"), folder + "/index.json", spaceId);
-        if (!found.equals(language)) {
+        // "auto" is the language of an index before its first document.
+        boolean isLater = !meta("generation").equals(String.valueOf(info.integer("generation", 0, Long.MAX_VALUE)));
+        if (!found.equals(language) && !(language.equals("auto") && isLater)) {
             throw new CorruptArtifactError(file + " is in the language '" + found + "', index.json says '" + language
                 + "'; expected the same. Files of two indexes were mixed, copy it anew");
         }
-        analyzer = new Analyzer(language);
+        analyzer = new Analyzer(found.equals("auto") ? "english" : found);
         String name = meta("vectors");
         if (!name.matches("vectors-" + NUMBER + "\\.u8")) {
             throw new CorruptArtifactError(file + " names the vectors " + Text.shortened(name) + ", expected vectors-N.u8; files of two indexes were mixed,"

@@ -446,6 +446,9 @@ public final class Conformance {
         String text = Files.readString(info);
         Files.writeString(info, text.replace("\"format_version\": 2", "\"format_version\": 1"));
         refuses(place, "UnsupportedVersionError", "format_version is 1, this release reads 2; build it again: pocketquery index --documents FOLDER");
+        String before = text.replaceAll("\"language\": \"[a-z]*\"", "\"language\": \"auto\"").replace("sealed", "writing").replaceAll("\"generation\": [0-9]*", "\"generation\": 0");
+        Files.writeString(info, before); // the first documents came, and their writer was killed
+        Index.open(place.toFile(), JdbcDatabase::open, null, null).close();
         Files.delete(info);
         Files.createSymbolicLink(info, Path.of("/dev/null"));
         refuses(place, "CorruptArtifactError", "expected a plain file");
