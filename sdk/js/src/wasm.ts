@@ -10,7 +10,7 @@ export function unpacked(module: string): Uint8Array<ArrayBuffer> {
 }
 
 /** `bytes` more memory. Throws ArtifactError: there is none, for `what`, which says what to do, too. */
-export function grow(memory: WebAssembly.Memory, bytes: number, what: string): void {
+export function grow(memory: { grow(pages: number): number }, bytes: number, what: string): void {
   try {
     memory.grow(Math.ceil(bytes / PAGE));
   } catch (error) {

@@ -10,6 +10,9 @@ import { CorruptArtifactError, MissingExtraError } from "pocketquery";
 import { FolderSource, load, verify } from "pocketquery/node";
 import * as runtime from "pocketquery/runtime";
 import { LocalStep } from "pocketquery/training";
+import { Memory } from "../dist/runtime/memory.js";
+import { plainKernels } from "../dist/runtime/plain_kernels.js";
+import { sessionsIn } from "../dist/runtime/runtime.js";
 import { CONFORMANCE, cosine, EXPECTED, PACKAGE, read, REFERENCE, TINY, tiny } from "./fixtures.js";
 
 interface Call {
@@ -39,9 +42,18 @@ async function called(session: Session, { input_ids, attention_mask }: Call): Pr
   return Array.from({ length: rows }, (_, row) => (found.data as Float32Array).slice(row * width, (row + 1) * width));
 }
 
-for (const [name, { calls }] of Object.entries(expected)) {
-  test(`an exported graph gives onnxruntime's vectors: ${name}`, async () => {
-    const session = await runtime.InferenceSession.create(gunzipSync(readFileSync(join(GRAPHS, `${name}.onnx.gz`))));
+/** In WebAssembly, and in plain JavaScript for engines that have none. */
+const RUNTIMES = {
+  WebAssembly: runtime,
+  "plain JavaScript": { ...runtime, InferenceSession: sessionsIn(async () => new Memory(plainKernels())) },
+};
+const GRAPH_CASES = Object.entries(expected).flatMap(([name, { calls }]) =>
+  Object.entries(RUNTIMES).map(([engine, { InferenceSession }]) => ({ name, calls, engine, InferenceSession })),
+);
+
+for (const { name, calls, engine, InferenceSession } of GRAPH_CASES) {
+  test(`an exported graph gives onnxruntime's vectors: ${name}, in ${engine}`, async () => {
+    const session = await InferenceSession.create(gunzipSync(readFileSync(join(GRAPHS, `${name}.onnx.gz`))));
     const rows: { found: Float32Array; right: number[] }[] = [];
     for (const call of calls) {
       if (call.refused) {
@@ -67,8 +79,10 @@ for (const [name, { calls }] of Object.entries(expected)) {
 
 test("bundles load, verify, swap adapters and are closed as with onnxruntime", async () => {
   for (const place of [undefined, REFERENCE, TINY]) {
-    const report = await verify(place, { onnxruntime: runtime });
-    assert.ok(report.golden.leastCosine > 0.999, String(place));
+    for (const onnxruntime of Object.values(RUNTIMES)) {
+      const report = await verify(place, { onnxruntime });
+      assert.ok(report.golden.leastCosine > 0.999, String(place));
+    }
   }
   for (const [place, right] of [[REFERENCE, EXPECTED.reference], [TINY, EXPECTED.tiny]] as const) {
     const encoder = await load(place, { onnxruntime: runtime });
@@ -244,7 +258,7 @@ test("without WebAssembly the error says what to do", async () => {
   try {
     await assert.rejects(load(TINY, { onnxruntime: runtime }), (error: Error) => {
       assert.ok(error instanceof MissingExtraError, String(error));
-      assert.match(error.message, /tiny: encoder.onnx: WebAssembly with SIMD is not there .*onnxruntime-react-native.*'wasm-unsafe-eval'/);
+      assert.match(error.message, /tiny: encoder.onnx: WebAssembly with SIMD is not there .*pocketquery\/react-native.*'wasm-unsafe-eval'/);
       return true;
     });
   } finally {

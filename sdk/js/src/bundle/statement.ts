@@ -8,7 +8,7 @@ import { Fields } from "../fields.js";
 import type { Json } from "../json.js";
 import { byCodePoint, repr, shortened } from "../python_text.js";
 import { encodeUtf8 } from "../utf8.js";
-import { hexadecimal } from "./signature.js";
+import { sha256 } from "./signature.js";
 import { DIGITS } from "../tokenizer/unicode_classes.js";
 
 const FORMAT = "pocketquery-statement";
@@ -104,8 +104,8 @@ export async function targetFor(statement: Statement, secret: Uint8Array): Promi
   const { rollOut, release } = statement;
   if (rollOut === null) return release;
   const salt = Uint8Array.from(rollOut.salt.match(/../g) ?? [], (pair) => Number.parseInt(pair, 16));
-  const drawn = await crypto.subtle.digest("SHA-256", Uint8Array.from([...secret, ...salt]));
-  const first = BigInt(`0x${hexadecimal(new Uint8Array(drawn, 0, 8))}`);
+  const drawn = await sha256(Uint8Array.from([...secret, ...salt]));
+  const first = BigInt(`0x${drawn.slice(0, 16)}`);
   return first * BigInt(WHOLE) < BigInt(rollOut.share) << 64n ? release : rollOut.rest;
 }
 

@@ -1,6 +1,8 @@
-/** 32 hexadecimal digits drawn at random: a name unlike any other. */
+/** 32 hexadecimal digits drawn at random: a name unlike any other. No secret: Hermes draws by itself no better. */
 export function randomName(): string {
-  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  const bytes = new Uint8Array(16);
+  if (typeof globalThis.crypto?.getRandomValues === "function") crypto.getRandomValues(bytes);
+  else for (let i = 0; i < bytes.length; i++) bytes[i] = 256 * Math.random();
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 

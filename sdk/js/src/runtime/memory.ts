@@ -36,9 +36,16 @@ export interface NdArray {
   readonly address: number;
 }
 
+/** What the arrays lie in: WebAssembly's, or plain_kernels.ts's. */
+export interface GrowingMemory {
+  readonly buffer: ArrayBufferLike;
+  /** By pages of 64 KB. */
+  grow(pages: number): number;
+}
+
 /** scripts/runtime/kernels.ts says what they do; all numbers are addresses but counts and factors. */
 export interface Kernels {
-  readonly memory: WebAssembly.Memory;
+  readonly memory: GrowingMemory;
   add(a: number, b: number, to: number, rows: number, width: number): void;
   multiply(a: number, b: number, to: number, rows: number, width: number): void;
   toFloats(from: number, to: number, count: number): void;
@@ -77,7 +84,7 @@ export class Memory {
   #kept = FIRST;
   readonly #free = new Map<number, number[]>(); // addresses by bytes
 
-  private constructor(readonly kernels: Kernels) {}
+  constructor(readonly kernels: Kernels) {}
 
   /** Throws MissingExtraError: there is no WebAssembly with SIMD, or the page's policy forbids it. */
   static async open(): Promise<Memory> {
@@ -89,8 +96,8 @@ export class Memory {
     } catch (error) {
       compiled = undefined;
       throw new MissingExtraError(
-        "WebAssembly with SIMD is not there or is switched off, and pocketquery/runtime needs it; in React Native " +
-          "pass onnxruntime-react-native as onnxruntime; else use a newer browser, and where the page has a Content-Security-Policy let script-src have 'wasm-unsafe-eval' " +
+        "WebAssembly with SIMD is not there or is switched off, and pocketquery/runtime needs it; use a newer browser " +
+          "(React Native: pocketquery/react-native), and where the page has a Content-Security-Policy let script-src have 'wasm-unsafe-eval' " +
           `(${(error as Error).message})`,
         { cause: error },
       );

@@ -167,14 +167,19 @@ function checkOrder(nodes: readonly GraphNode[], there: readonly string[], outpu
 /** Session options for speed; all that may be asked for is one thread, which is the case anyway. */
 const FASTER = ["executionProviders", "intraOpNumThreads"] as const;
 
+/** @internal What makes sessions, each in a memory that `open` gives. */
+export function sessionsIn(open: () => Promise<Memory>): OnnxRuntime["InferenceSession"] {
+  return {
+    async create(model, options = {}) {
+      const asked = FASTER.find((name) => (options[name] ?? 1) !== 1);
+      if (asked) throw unsupported(asked, "sessionOptions"); // it would be ignored without a word
+      return new Session(model, await open()) as unknown as OnnxSession;
+    },
+  };
+}
+
 /** Makes sessions; in place of onnxruntime's own, of which it has what pocketquery uses. */
-export const InferenceSession: OnnxRuntime["InferenceSession"] = {
-  async create(model, options = {}) {
-    const asked = FASTER.find((name) => (options[name] ?? 1) !== 1);
-    if (asked) throw unsupported(asked, "sessionOptions"); // it would be ignored without a word
-    return new Session(model, await Memory.open()) as unknown as OnnxSession;
-  },
-};
+export const InferenceSession = /* @__PURE__ */ sessionsIn(() => Memory.open());
 
 /** In place of onnxruntime's `Tensor`. */
 export const Tensor = PlainTensor as unknown as TensorConstructor;

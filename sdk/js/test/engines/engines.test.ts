@@ -1,25 +1,14 @@
-/** Search, tokenizers and store in Hermes, which runs React Native's apps, and in QuickJS. */
+/** Search, tokenizers and store in Hermes, as bytecode, and in QuickJS. */
 
 import assert from "node:assert/strict";
-import { spawnSync } from "node:child_process";
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { createRequire } from "node:module";
-import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { test } from "node:test";
 import { gunzipSync } from "node:zlib";
-import { type PluginItem, transformSync } from "@babel/core";
-import { build } from "esbuild";
 import { load } from "pocketquery/node";
-import { getQuickJS } from "quickjs-emscripten";
-import { CONFORMANCE, EXPECTED, PACKAGE, TINY } from "../fixtures.js";
+import { CONFORMANCE, EXPECTED, TINY } from "../fixtures.js";
+import { bundled, inHermes, inQuickJs, packedFile, withData } from "./engines.js";
 import { type Answers, type Data, run } from "./runner.js";
-
-/** What Metro's preset for Hermes does by Babel: Hermes 0.12 has no classes, nor async arrows. */
-const PLUGINS: PluginItem[] = [
-  "class-static-block", "class-properties", "private-methods", "classes", "block-scoping", "destructuring",
-  "async-generator-functions", "async-to-generator", "named-capturing-groups-regex",
-].map((name) => [`@babel/plugin-transform-${name}`, name === "destructuring" ? { useBuiltIns: true } : {}]);
 
 /** All cases take an interpreter minutes: POCKETQUERY_SLOW=1. Else one in so many. */
 const STEP = process.env["POCKETQUERY_SLOW"] ? 1 : 25;
@@ -40,7 +29,7 @@ function text(...path: string[]): string {
 
 function packed(...path: string[]): Record<string, string> {
   const folder = join(CONFORMANCE, ...path);
-  return Object.fromEntries(readdirSync(folder).map((name) => [name, readFileSync(join(folder, name), "base64")]));
+  return Object.fromEntries(readdirSync(folder).map((name) => [name, packedFile(folder, name)]));
 }
 
 /** What the runner is given, as JSON. */
@@ -53,7 +42,7 @@ async function packedData(): Promise<string> {
   await encoder.close();
   const { base, compact, changed, changes } = JSON.parse(text("index", "expected.json.gz")) as Data;
   const models = Object.entries(EXPECTED.models).map(([name, { texts, ids }]) => ({
-    model: readFileSync(join(CONFORMANCE, "encoder", `${name}.model`), "base64"),
+    model: packedFile(CONFORMANCE, "encoder", `${name}.model`),
     texts: some(texts),
     ids: some(ids),
   }));
@@ -86,51 +75,7 @@ async function packedData(): Promise<string> {
   return JSON.stringify(data);
 }
 
-async function bundled(): Promise<string> {
-  const { outputFiles } = await build({
-    entryPoints: [join(PACKAGE, ".test", "engines", "main.js")],
-    bundle: true,
-    format: "iife",
-    target: "es2022",
-    write: false,
-    external: ["onnxruntime-*", "node:*"],
-    logLevel: "error",
-  });
-  const options = { plugins: PLUGINS, configFile: false, babelrc: false, compact: false, cwd: PACKAGE } as const;
-  return transformSync(outputFiles[0]!.text, options)!.code!;
-}
-
-/** The engine's own program, which must be there: a test that is passed over would say nothing. */
-function hermes(): string {
-  const folder = { linux: "linux64-bin", darwin: "osx-bin", win32: "win64-bin" }[process.platform as "linux"];
-  return join(dirname(createRequire(import.meta.url).resolve("hermes-engine-cli/package.json")), folder, "hermes");
-}
-
-function inHermes(code: string): string {
-  const folder = mkdtempSync(join(tmpdir(), "pocketquery-hermes-"));
-  try {
-    const file = join(folder, "main.js");
-    writeFileSync(file, code);
-    const { stdout, stderr, error } = spawnSync(hermes(), ["-w", file], { encoding: "utf8", maxBuffer: 1 << 26 });
-    if (error) throw error;
-    return `${stdout}${stderr}`;
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
-}
-
-async function inQuickJs(code: string): Promise<string> {
-  const context = (await getQuickJS()).newContext();
-  const lines: string[] = [];
-  const print = context.newFunction("print", (line) => void lines.push(context.getString(line)));
-  context.setProp(context.global, "print", print);
-  print.dispose();
-  context.unwrapResult(context.evalCode(code)).dispose();
-  context.unwrapResult(context.runtime.executePendingJobs());
-  return lines.join("\n");
-}
-
-const prepared = Promise.all([packedData(), bundled()]);
+const prepared = Promise.all([packedData(), bundled("main.js")]);
 
 async function expected(): Promise<string[]> {
   const lines: string[] = [];
@@ -140,7 +85,7 @@ async function expected(): Promise<string[]> {
 
 async function assertSame(inEngine: (code: string) => string | Promise<string>): Promise<void> {
   const [data, code] = await prepared;
-  const said = (await inEngine(`globalThis.DATA = ${JSON.stringify(data)};\n${code}`)).trim().split("\n");
+  const said = (await inEngine(withData(data, code))).trim().split("\n");
   assert.deepEqual(said, await expected());
 }
 
@@ -153,6 +98,6 @@ test("in Node everything is as in Python", async () => {
   assert.ok(cases > LEAST_CASES, `${cases} cases`);
 });
 
-test("in Hermes everything is as in Node", () => assertSame(inHermes));
+test("in Hermes everything is as in Node", () => assertSame((code) => inHermes(code)));
 
 test("in QuickJS everything is as in Node", () => assertSame(inQuickJs));

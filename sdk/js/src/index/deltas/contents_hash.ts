@@ -5,7 +5,7 @@
 import { CorruptArtifactError } from "../../errors.js";
 import { repr } from "../../python_text.js";
 import { hexadecimal } from "../../bundle/signature.js";
-import { sha256 } from "../../secure/hashes.js";
+import { Sha256 } from "../../platform/sha256.js";
 import { encodeUtf8 } from "../../utf8.js";
 import type { BaseDocuments } from "./base.js";
 
@@ -56,7 +56,7 @@ export function contentsSha256(
  * what is whole in memory alone: that would be a second index.
  */
 class PiecewiseHash {
-  private readonly hash = sha256.create();
+  private readonly hash = new Sha256();
   private readonly waiting = new Uint8Array(TOGETHER);
   private readonly view = new DataView(this.waiting.buffer);
   private used = 0;

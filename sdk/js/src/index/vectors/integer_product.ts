@@ -5,6 +5,7 @@
  * 60, a plain loop 80 to 200, onnxruntime-web's MatMulInteger 150, onnxruntime-node's 24. SIMD
  * variants with two, four or eight rows at a time, or 16-bit sums, are no faster than the plain one.
  */
+import { packedProducts, packRows, wordsOf } from "../../platform/packed_rows.js";
 import { grow, unpacked } from "../../wasm.js";
 import { INTEGER_PRODUCT } from "./integer_product_wasm.js";
 
@@ -103,9 +104,12 @@ class SimdMatrix implements IntegerMatrix {
   }
 }
 
+/** The rows lie in words, too, which take as much room again: see packed_rows.ts. */
 class PlainMatrix implements IntegerMatrix {
   private bytes = new Uint8Array(0);
   private count = 0;
+  private words = new Int32Array(0);
+  private packed = 0; // rows
 
   constructor(private readonly stride: number) {}
 
@@ -125,30 +129,15 @@ class PlainMatrix implements IntegerMatrix {
   }
 
   products(vector: Int8Array): Int32Array {
-    const [out, wide] = [new Int32Array(this.count), Int32Array.from(vector)];
-    const { bytes, stride } = this;
-    let row = 0;
-    for (; row + 4 <= this.count; row += 4) {
-      let [a, b, c, d] = [0, 0, 0, 0];
-      const first = row * stride;
-      const [second, third, fourth] = [first + stride, first + 2 * stride, first + 3 * stride];
-      for (let i = 0; i < wide.length; i++) {
-        const by = wide[i]!;
-        a = (a + Math.imul(bytes[first + i]!, by)) | 0;
-        b = (b + Math.imul(bytes[second + i]!, by)) | 0;
-        c = (c + Math.imul(bytes[third + i]!, by)) | 0;
-        d = (d + Math.imul(bytes[fourth + i]!, by)) | 0;
-      }
-      out[row] = a;
-      out[row + 1] = b;
-      out[row + 2] = c;
-      out[row + 3] = d;
+    const { count, stride } = this;
+    const length = wordsOf(count, stride);
+    if (length > this.words.length) {
+      const larger = new Int32Array(wordsOf(this.bytes.length / stride, stride));
+      larger.set(this.words);
+      this.words = larger;
     }
-    for (; row < this.count; row++) {
-      let sum = 0;
-      for (let i = 0; i < wide.length; i++) sum += bytes[row * stride + i]! * wide[i]!;
-      out[row] = sum;
-    }
-    return out;
+    if (this.packed < count) packRows(this.rows, stride, this.packed, count, this.words);
+    this.packed = count;
+    return packedProducts(this.words.subarray(0, length), stride, vector).subarray(0, count);
   }
 }
