@@ -336,21 +336,40 @@ public final class Index implements AutoCloseable {
 
     private Lexical lexical(Analyzer.Query query) {
         Map<String, List<Object[]>> postings = postings(query.terms.keySet());
-        Map<String, Double> weights = query.terms;
-        Map<String, String> instead = Map.of();
-        if (Vocabulary.isNeeded(query, analyzer, postings.keySet())) {
-            if (frequencies == null) {
-                frequencies = new HashMap<>();
-                for (Object[] one : database.query("SELECT term, SUM(LENGTH(rows) / 4) FROM postings GROUP BY term")) {
-                    frequencies.put((String) one[0], ((Long) one[1]).intValue());
-                }
+        Vocabulary vocabulary = vocabulary(query, postings.keySet());
+        if (vocabulary == null) return new Lexical(query, query.terms, Map.of(), postings, norms);
+        return new Lexical(query, vocabulary.weights, vocabulary.instead, postings(vocabulary.weights.keySet()), norms);
+    }
+
+    /** What the index's terms add to a query; null where nothing does. */
+    private Vocabulary vocabulary(Analyzer.Query query, Set<String> present) {
+        if (!Vocabulary.isNeeded(query, analyzer, present)) return null;
+        if (frequencies == null) {
+            frequencies = new HashMap<>();
+            for (Object[] one : database.query("SELECT term, SUM(LENGTH(rows) / 4) FROM postings GROUP BY term")) {
+                frequencies.put((String) one[0], ((Long) one[1]).intValue());
             }
-            Vocabulary vocabulary = new Vocabulary(query, frequencies, analyzer);
-            weights = vocabulary.weights;
-            instead = vocabulary.instead;
-            postings = postings(weights.keySet());
         }
-        return new Lexical(query, weights, instead, postings, norms);
+        return new Vocabulary(query, frequencies, analyzer);
+    }
+
+    /** The passage of a text around a query's words, of 160 characters at most: {@link #snippet(String, String, int, boolean)}. */
+    public Snippet snippet(String text, String query) {
+        return snippet(text, query, 160, false);
+    }
+
+    /**
+     * The passage of a hit's text around the words of a query, marked; where none is there, as in a hit that was found by meaning, the
+     * beginning. Words such as "the" are marked in phrases only; words of the index that stood for a mistyped one are marked, too.
+     *
+     * @param length the most characters, 20 at least
+     * @param typing the query's last word is being typed
+     */
+    public Snippet snippet(String text, String query, int length, boolean typing) {
+        if (!Text.isWellFormed(query)) throw new InvalidInputError("the query has half of a character (a lone surrogate)");
+        Analyzer.Query asked = analyzer.query(query, typing);
+        Vocabulary vocabulary = vocabulary(asked, postings(asked.terms.keySet()).keySet());
+        return Snippet.of(text, asked, vocabulary == null ? asked.terms.keySet() : vocabulary.weights.keySet(), analyzer, length);
     }
 
     private Map<String, List<Object[]>> postings(Set<String> terms) {

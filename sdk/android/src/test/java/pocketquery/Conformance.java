@@ -43,6 +43,7 @@ public final class Conformance {
         wordpieces();
         sentencepieces();
         scripts();
+        snippets();
         releases();
         refusedBundles();
         if (arguments.length > 1) others();
@@ -366,6 +367,19 @@ public final class Conformance {
         }
     }
 
+    private static void snippets() throws IOException {
+        Map<String, Analyzer> analyzers = new HashMap<>();
+        for (Object one : list(map(read(folder.resolve("results.json.gz"))).get("snippets"))) {
+            List<Object> row = list(one);
+            Analyzer analyzer = analyzers.computeIfAbsent((String) row.get(2), Analyzer::new);
+            Analyzer.Query asked = analyzer.query((String) row.get(1), false);
+            Snippet found = Snippet.of((String) row.get(0), asked, asked.terms.keySet(), analyzer, ((Long) row.get(3)).intValue());
+            List<Object> marks = new ArrayList<>();
+            for (int[] mark : found.marks) marks.add(List.of((long) found.text.codePointCount(0, mark[0]), (long) found.text.codePointCount(0, mark[1])));
+            check(found.text.equals(row.get(4)) && marks.equals(row.get(5)), "snippet " + row + " found " + found.text + " " + marks);
+        }
+    }
+
     /** Releases that fit, those that do not, and which of two is older. */
     private static void releases() throws IOException {
         byte[] key = Text.ofHex((String) map(read(folder.resolve("encoder/expected.json"))).get("key"));
@@ -516,6 +530,9 @@ public final class Conformance {
                 for (Hit hit : index.search(search)) found.add(List.of(hit.id, hit.score));
                 check(found.equals(wanted.get("hits")), "german " + wanted + " " + found);
             }
+            // Of a mistyped word the one that stood for it is marked.
+            String marked = index.snippet("Die Umw\u00e4lzpumpe der Heizung", "Heizunk", 160, false).marked("[", "]");
+            check(marked.equals("Die Umw\u00e4lzpumpe der [Heizung]"), marked);
         }
     }
 
