@@ -58,7 +58,8 @@ for (const [file, other] of [["chacha20", "@noble/ciphers"], ["hashes", "@noble/
 }
 // For `require`, in Jest above all: one file, so that each class is there once, and a name for each entry.
 const { exports: entries } = JSON.parse(readFileSync("package.json", "utf8"));
-const required = Object.values(entries).filter(({ node }) => node?.require !== undefined);
+const REACT = "./dist/require/react.cjs"; // by itself: who has no React requires the others, too
+const required = Object.values(entries).filter(({ node }) => ![undefined, REACT].includes(node?.require));
 await build({
   ...single,
   minify: false, // Node shows the line of an error that nobody catches
@@ -78,6 +79,7 @@ mkdirSync("dist/require", { recursive: true });
 for (const [i, { node }] of required.entries()) {
   writeFileSync(node.require, `module.exports = require("../required.cjs").entry${i};\n`);
 }
+await build({ entryPoints: ["dist/react.js"], format: "cjs", target: "es2022", outfile: REACT });
 if (existsSync("../default")) {
   rmSync("default", { recursive: true, force: true }); // the built-in bundle, as in Python
   cpSync("../default", "default", { recursive: true });

@@ -38,6 +38,8 @@ export interface EncodeOptions {
   readonly signal?: AbortSignal | undefined;
   /** Told after each text of a list how many are encoded, of how many. */
   readonly onProgress?: ((done: number, texts: number) => void) | undefined;
+  /** Awaited before each text of a list: what is to go first. */
+  readonly between?: (() => Promise<void>) | undefined;
 }
 
 const ENCODE_OPTIONS: Names<EncodeOptions> = {
@@ -47,6 +49,7 @@ const ENCODE_OPTIONS: Names<EncodeOptions> = {
   normalize: true,
   signal: true,
   onProgress: true,
+  between: true,
 };
 
 /** What an encoder needs beside its bundle. */
@@ -233,7 +236,7 @@ export class Encoder {
     sentences: string | readonly string[],
     options: EncodeOptions = {},
   ): Promise<Float32Array | Float32Array[]> {
-    const { signal, onProgress } = checkOptions(options, ENCODE_OPTIONS);
+    const { signal, onProgress, between } = checkOptions(options, ENCODE_OPTIONS);
     const dimension = this.#checkedDimension(options.truncateDim);
     const before = this.#prompt(options);
     const single = typeof sentences === "string";
@@ -242,6 +245,7 @@ export class Encoder {
     const vectors = await this.#open().use(async (graph) => {
       const found: Float32Array[] = [];
       for (const text of texts) {
+        if (!single) await between?.();
         // A search's one text goes before the many of an addition.
         found.push(await graph.embed(this.#tokenizer.encode(before + text), single, signal));
         if (!single) onProgress?.(found.length, texts.length);

@@ -14,6 +14,7 @@ export const SEARCHES = join(PACKAGE, "..", "..", "build", "searches");
 export const CHROMIUM = process.env["CHROMIUM"] ?? "/usr/bin/chromium";
 const ROOTS: Record<string, string> = {
   dist: join(PACKAGE, "dist"),
+  default: join(PACKAGE, "default"),
   test: join(PACKAGE, "test"),
   reference: REFERENCE,
   bundle: REFERENCE,

@@ -4,7 +4,7 @@ import { existsSync } from "node:fs";
 import { test } from "node:test";
 import * as onnxruntime from "onnxruntime-node";
 import { CorruptArtifactError, InvalidInputError, type Progress, SpaceMismatchError } from "pocketquery";
-import { openIndex } from "pocketquery/index";
+import { facets, openIndex, snippet } from "pocketquery/index";
 import { type Port, type Runtime, serveEncoder } from "pocketquery/worker";
 import { serveSearch, WorkerEncoder, WorkerIndex } from "pocketquery/search-worker";
 import { call, CHROMIUM, inPage } from "./browser.js";
@@ -37,6 +37,11 @@ test("an index in a worker finds what one beside us finds", async () => {
     for (const { query, hits: _, ...options } of EXPECTED.base.searches.slice(0, 20)) {
       assert.deepEqual(await index.search(query, options), await beside.search(query, options));
     }
+    const [hit] = await index.search("bridge", { mode: "lexical", k: 1 });
+    const shown = await index.snippet(hit!, "the bridge", { length: 40 });
+    assert.ok(shown.marks.length > 0);
+    assert.deepEqual(shown, await snippet(beside, hit!, "the bridge", { length: 40 }));
+    assert.deepEqual(await index.facets("language", { query: "bridge" }), await facets(beside, "language", { query: "bridge" }));
     assert.deepEqual(await index.get("long"), beside.get("long"));
     assert.equal(await index.get("none"), undefined);
     await assert.rejects(index.search("bridge"), /a search by meaning for a text needs an encoder/);
@@ -72,13 +77,22 @@ test("an index that begins in a worker takes documents without vectors", async (
 
 test("what is stored when its signal comes is not reported as ended", async () => {
   await withWorker(async (port) => {
-    const encoder = await WorkerEncoder.load(port, { bundle: BUNDLE });
     const controller = new AbortController();
-    const index = await WorkerIndex.open(port, { index: null, encoder, changes: "" });
-    await index.search("the sea"); // which brings the stemmer
-    const adding = index.add([{ id: "a", text: "the sea" }], [await encoder.encode("the sea")], controller);
-    controller.abort(); // the documents have their vectors: nothing is left to be ended
-    await adding;
+    const late: Port = {
+      postMessage: port.postMessage.bind(port),
+      addEventListener: (type, listener) => {
+        port.addEventListener(type, (event) => {
+          if (isAdding && (event.data as { kind: string }).kind === "result") controller.abort(); // before it is heard
+          listener(event);
+        });
+      },
+    };
+    let isAdding = false;
+    const encoder = await WorkerEncoder.load(late, { bundle: BUNDLE });
+    const index = await WorkerIndex.open(late, { index: null, encoder, changes: "" });
+    isAdding = true;
+    await index.add([{ id: "a", text: "the sea" }], null, controller);
+    assert.ok(controller.signal.aborted);
     assert.equal(index.size, 1);
     const signal = AbortSignal.abort();
     await assert.rejects(index.add([{ id: "b", text: "sugar" }], null, { signal }), { name: "AbortError" });

@@ -77,6 +77,11 @@ export class Contents {
     return row !== undefined && this.alive[row] ? row : undefined;
   }
 
+  /** Whether the document of a row was not deleted. */
+  isThere(row: number): boolean {
+    return this.alive[row] === 1;
+  }
+
   /** The document of a row that is alive. */
   document(row: number): Document {
     const { count } = this.stored;
@@ -179,6 +184,7 @@ export class Contents {
       const ranking = this.ranked(query, expansion, tried, having);
       const places: number[] = [];
       for (const [place, row] of ranking.rows.entries()) {
+        if (!this.isThere(row)) continue; // deleted meanwhile
         if (!known.has(row)) known.set(row, matches(asked, await this.analyzer.sequence(content(this.document(row)))));
         if (known.get(row) && places.push(place) === most) break;
       }

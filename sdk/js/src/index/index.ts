@@ -11,7 +11,7 @@
  * which the same was done.
  */
 import { fromEnd } from "../platform/lists.js";
-import { breathe, throwIfAborted } from "../platform/cancelling.js";
+import { first, giveWay, throwIfAborted } from "../platform/cancelling.js";
 import { ChangedElsewhereError, InvalidInputError, PocketQueryError, SpaceMismatchError } from "../errors.js";
 import { type CacheOption, withCache } from "../files/cache/cache.js";
 import { checkSource, type FileSource, type Progress } from "../files/source.js";
@@ -268,26 +268,21 @@ export class Index {
    * @throws InvalidInputError a blank text, a vector of another dimension or not finite, k < 1, an
    *   unknown mode or filter operator; dense or hybrid for a text without an encoder
    */
-  async search(query: string | VectorLike, options: SearchOptions = {}): Promise<Hit[]> {
+  search(query: string | VectorLike, options: SearchOptions = {}): Promise<Hit[]> {
+    return first(() => this.searched(query, options)); // before what an addition still has to do
+  }
+
+  private async searched(query: string | VectorLike, options: SearchOptions): Promise<Hit[]> {
     const { filter: given, groupBy, languages } = checkOptions(options, SEARCH_OPTIONS);
     await this.refresh();
     const filter = languages === undefined ? given : { $and: [given ?? {}, languageFilter(languages)] };
     const condition = filter === undefined || filter === null ? undefined : compileFilter(filter);
     const request = await checkQuery(query, options, this.dimension, this.encoder, this.contents.analyzer);
-    const allowed = condition && this.contents.matching(condition);
-    if (groupBy === undefined) return this.found(request, allowed);
-    const best = (k: number): Promise<Hit[]> => this.found({ ...request, k, offset: 0 }, allowed);
+    const { contents } = this; // one state for all that follows: another may take its place meanwhile
+    const allowed = condition && contents.matching(condition);
+    if (groupBy === undefined) return hitsOf(contents, request, allowed);
+    const best = (k: number): Promise<Hit[]> => hitsOf(contents, { ...request, k, offset: 0 }, allowed);
     return bestOfGroups(best, checkText(groupBy, "groupBy"), request.k, request.offset);
-  }
-
-  private async found(request: CheckedQuery, allowed: Uint8Array | undefined): Promise<Hit[]> {
-    const { rows, scores, cosines, bm25 } = await this.contents.rank(request, allowed);
-    return Array.from(rows, (row, i) => {
-      const { id, text, metadata } = this.contents.document(row);
-      const cosine = cosines?.[i] ?? NaN;
-      const words = { cosine: Number.isNaN(cosine) ? null : cosine, bm25: bm25?.[i] ?? null };
-      return { id, score: scores[i]!, text, metadata, ...words, others: 0 };
-    });
   }
 
   /** @internal What facets.ts and snippet.ts read. */
@@ -365,7 +360,10 @@ export class Index {
     throwIfAborted(signal);
     await this.write(async () => {
       const added: Added[] = [];
-      for (const [i, document] of checked.entries()) added.push(await analyzed(this.contents.analyzer, document, rows[i]!, signal));
+      for (const [i, document] of checked.entries()) {
+        await giveWay(signal);
+        added.push(await analyzed(this.contents.analyzer, document, rows[i]!, signal));
+      }
       await journal.change(async () => {
         const known = checked.find(({ id }) => this.contents.rowOf(id) !== undefined);
         if (known) throw taken(known.id);
@@ -410,6 +408,17 @@ export class Index {
     await this.write(() => journal.change(() => journal.compact()));
   }
 
+  /**
+   * Call `listener` after documents were added or deleted, here or in another tab: what is shown may be searched
+   * for anew. What another tab stored is then in the index. Another program's changes (in Node), and another tab's
+   * where there is no BroadcastChannel, are noticed by the next search or {@link refresh}.
+   *
+   * @returns ends it
+   */
+  onChange(listener: () => void): () => void {
+    return this.journal?.onChange(listener) ?? (() => undefined);
+  }
+
   /** @internal Read the changes that are stored. */
   async load(signal: AbortSignal | undefined): Promise<void> {
     await this.journal?.open(signal);
@@ -425,7 +434,8 @@ export class Index {
           "pass vectors, or openIndex(source, { encoder: await load() })",
       );
     }
-    return documents.length ? this.encoder.encodeDocument(documents.map(content), options) : [];
+    if (!documents.length) return [];
+    return this.encoder.encodeDocument(documents.map(content), { ...options, between: () => giveWay(options.signal) });
   }
 
   private async quantized(
@@ -443,7 +453,7 @@ export class Index {
     const rows: Uint8Array[] = [];
     for (const [i, vector] of copies.entries()) {
       rows.push(quantize(unitVector(vector, this.dimension, `vectors[${i}]`)));
-      await breathe(signal);
+      await giveWay(signal);
     }
     return rows;
   }
@@ -461,6 +471,17 @@ export class Index {
     this.writing = done.catch(() => undefined);
     return done;
   }
+}
+
+async function hitsOf(contents: Contents, request: CheckedQuery, allowed: Uint8Array | undefined): Promise<Hit[]> {
+  const { rows, scores, cosines, bm25 } = await contents.rank(request, allowed);
+  return Array.from(rows).flatMap((row, i) => {
+    if (!contents.isThere(row)) return []; // deleted meanwhile
+    const { id, text, metadata } = contents.document(row);
+    const cosine = cosines?.[i] ?? NaN;
+    const words = { cosine: Number.isNaN(cosine) ? null : cosine, bm25: bm25?.[i] ?? null };
+    return [{ id, score: scores[i]!, text, metadata, ...words, others: 0 }];
+  });
 }
 
 function hasNumbers(value: unknown): value is Float32Array {

@@ -22,7 +22,7 @@ export interface QueryEncoder {
   reads?(text: string): boolean | Promise<boolean>;
   encodeDocument?(
     texts: readonly string[],
-    options: AddOptions,
+    options: AddOptions & { readonly between: () => Promise<void> },
   ): readonly Float32Array[] | Promise<readonly Float32Array[]>;
 }
 

@@ -7,7 +7,6 @@ import { chunksOf, show } from "../python_text.js";
 import { checkOptions, checkText, type Names } from "../texts.js";
 import type { Analyzer } from "../words/analyzer.js";
 import { extendsCharacter, UNSPACED } from "../words/characters.js";
-import { COMMON } from "../words/common_words.js";
 import type { Query } from "../words/query.js";
 import { hasWord } from "../words/tokens.js";
 import type { Contents } from "./contents.js";
@@ -63,7 +62,8 @@ export async function snippet(
   const line = Array.from(chunksOf(text).join(" "));
   const typed = await analyzer.query(checkText(query, "the query"), prefix);
   const asked = { ...typed, terms: (await index.state.expanded(typed)).weights };
-  const marks = await analyzer.complete(() => marksIn(line, analyzer, asked));
+  const common = await analyzer.commonWords();
+  const marks = await analyzer.complete(() => marksIn(line, analyzer, asked, common));
   const [start, stop] = windowOf(line, marks, length);
   const [before, after] = [start > 0 ? ELLIPSIS : "", stop < line.length ? ELLIPSIS : ""];
   const units = (from: number, to: number): number => line.slice(from, to).join("").length;
@@ -77,7 +77,7 @@ export async function snippet(
   };
 }
 
-function marksIn(line: Line, analyzer: Analyzer, asked: Query): Mark[] {
+function marksIn(line: Line, analyzer: Analyzer, asked: Query, common: string): Mark[] {
   const chunks: [start: number, chunk: Line][] = [];
   for (let start = 0; start <= line.length; ) {
     const end = line.indexOf(" ", start);
@@ -87,7 +87,7 @@ function marksIn(line: Line, analyzer: Analyzer, asked: Query): Mark[] {
   }
   const phrases = phrasesIn(chunks, asked, analyzer);
   let marks: Mark[] = [];
-  for (const wanted of wantedOf(asked, analyzer)) {
+  for (const wanted of wantedOf(asked, analyzer, common)) {
     marks = chunks.flatMap(([start, chunk]) => {
       const found = inChunk(chunk, wanted, analyzer);
       return found.map(([first, last, word]): Mark => [start + first, start + last, word]);
@@ -98,10 +98,9 @@ function marksIn(line: Line, analyzer: Analyzer, asked: Query): Mark[] {
 }
 
 /** Terms that are marked; and those that are where none of the others is in the text. */
-function wantedOf(asked: Query, analyzer: Analyzer): [strong: Wanted, weak: Wanted] {
+function wantedOf(asked: Query, analyzer: Analyzer, common: string): [strong: Wanted, weak: Wanted] {
   const [strong, weak]: [Wanted, Wanted] = [new Map(), new Map()];
   const known = new Set<string>();
-  const common = ` ${COMMON[analyzer.language] ?? ""} `;
   const chunks = chunksOf(asked.plain);
   for (const [number, chunk] of chunks.entries()) {
     const terms = allTerms(analyzer, chunk);

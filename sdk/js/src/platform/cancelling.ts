@@ -46,6 +46,28 @@ export async function breathe(signal?: AbortSignal | null): Promise<void> {
   throwIfAborted(signal);
 }
 
+const searches = new Set<Promise<unknown>>(); // under way
+
+/** Do `work`, which somebody waits for: what calls {@link giveWay} goes on when it is over. */
+export function first<T>(work: () => Promise<T>): Promise<T> {
+  const done = work();
+  const over: Promise<unknown> = done.catch(() => undefined).then(() => searches.delete(over));
+  searches.add(over);
+  return done;
+}
+
+/**
+ * As {@link breathe}, and the searches that are under way then come to their end first. To be awaited between two
+ * pieces of an addition: a search has several steps, and would wait for a piece in each. Those that come later
+ * wait for one piece, so that an addition ends, however many come. Nothing that a search waits for may call this.
+ */
+export async function giveWay(signal?: AbortSignal | null): Promise<void> {
+  await breathe(signal);
+  if (searches.size === 0) return;
+  await Promise.all(searches);
+  throwIfAborted(signal);
+}
+
 /**
  * One turn of the event loop. A message comes back at once also in a tab in the background, where a
  * timer waits a second, and lets timers and other messages go first, which scheduler.yield() does not.

@@ -4,7 +4,7 @@ import { mapOfRuns } from "../tokenizer/character_class.js";
 import { fromEnd } from "../platform/lists.js";
 import { characterCount, chunksOf } from "../python_text.js";
 import { BEYOND_ASCII, bare } from "./characters.js";
-import type { LoadProgram } from "./languages.js";
+import { COMMON_WORDS, type LoadProgram } from "./languages.js";
 import { checkLanguage, Stemming } from "./stemming.js";
 import { parse, type Query } from "./query.js";
 import { type Cut, cut, hasWord, isAlpha } from "./tokens.js";
@@ -43,12 +43,13 @@ export interface Occurrences {
 export class Analyzer {
   private readonly stemming: Stemming;
   private readonly known = new Map<string, Terms>();
+  private common: string | undefined;
   private readonly ofWords = new Map<string, string>();
 
   /** @throws InvalidInputError no language that words are stemmed in, nor "none" */
   constructor(
     readonly language: string,
-    load: LoadProgram,
+    private readonly load: LoadProgram,
   ) {
     this.stemming = new Stemming(checkLanguage(language), load);
   }
@@ -129,6 +130,12 @@ export class Analyzer {
   private sharpest(chunk: string): readonly string[] {
     const { words, pairs, compounds, joins } = this.termsOf(chunk);
     return [compounds.slice(-1), joins, pairs, words].find((some) => some.length > 0) ?? [];
+  }
+
+  /** The words that say nothing about what a text is about, between blanks. */
+  async commonWords(): Promise<string> {
+    this.common ??= (JSON.parse(await this.load(COMMON_WORDS)) as Record<string, string>)[this.language] ?? "";
+    return ` ${this.common} `;
   }
 
   /** What `work` gives once no word lacks its stemmer. */

@@ -13,6 +13,9 @@ import type { Progress } from "../files/source.js";
 import {
   type AddOptions,
   type Document,
+  type FacetCount,
+  type FacetOptions,
+  facets,
   type Hit,
   type Index,
   IndexedDbChanges,
@@ -20,6 +23,9 @@ import {
   type NewDocument,
   openWith,
   type SearchOptions,
+  type Snippet,
+  snippet,
+  type SnippetOptions,
   type VectorLike,
 } from "../index/index.js";
 import type { Check } from "../index/folder.js";
@@ -122,6 +128,18 @@ function indexMethods(encoderOf: (id: number) => Encoder, load: LoadProgram): Me
     search: (_, id: number, query: string | VectorLike, options: SearchOptions) =>
       changed(id, (index) => index.search(query, options)), // which takes up what other tabs changed
     refreshIndex: (_, id: number) => changed(id, (index) => index.refresh()),
+    snippetOf: (_, id: number, text: string, query: string, options: SnippetOptions) => snippet(opened(id), text, query, options),
+    facetsOf: (_, id: number, field: string, options: FacetOptions) => changed(id, (index) => facets(index, field, options)),
+    watchIndex: ({ signal, notify }: Context, id: number) => {
+      const index = opened(id);
+      const end = index.onChange(() => notify(index.size));
+      return new Promise<void>((resolve) => {
+        signal.addEventListener("abort", () => {
+          end();
+          resolve();
+        });
+      });
+    },
     getDocument: (_, id: number, document: string) => opened(id).get(document) ?? null,
     addDocuments: (
       { signal, notify }: Context,
@@ -144,6 +162,7 @@ export class WorkerIndex {
   readonly dimension: number;
   readonly #caller: Caller;
   readonly #id: number;
+  readonly #watches = new Set<AbortController>();
   #size: number;
 
   private constructor(caller: Caller, { id, spaceId, dimension, size }: IndexInfo) {
@@ -187,6 +206,33 @@ export class WorkerIndex {
     return (await this.#changed("refreshIndex", [])) as boolean;
   }
 
+  /** As the function of this name in `pocketquery/index`, with this index; so is `facets`. */
+  async snippet(hit: { readonly text: string } | string, query: string, options: SnippetOptions = {}): Promise<Snippet> {
+    const text = typeof hit === "string" ? hit : hit?.text;
+    return (await this.#caller.call("snippetOf", [this.#id, text, query, options])) as Snippet;
+  }
+
+  async facets(field: string, options: FacetOptions = {}): Promise<FacetCount[]> {
+    return (await this.#changed("facetsOf", [field, options])) as FacetCount[];
+  }
+
+  /** As `Index.onChange`; `size` is up to date when `listener` is called. */
+  onChange(listener: () => void): () => void {
+    const controller = new AbortController();
+    const onMessage = (size: unknown): void => {
+      if (controller.signal.aborted) return;
+      this.#size = size as number;
+      listener();
+    };
+    this.#watches.add(controller);
+    const watched = this.#caller.call("watchIndex", [this.#id], { signal: controller.signal, onMessage });
+    watched.catch(() => undefined); // a worker that failed says so where something is asked
+    return () => {
+      this.#watches.delete(controller);
+      controller.abort();
+    };
+  }
+
   async get(id: string): Promise<Document | undefined> {
     return ((await this.#caller.call("getDocument", [this.#id, id])) as Document | null) ?? undefined;
   }
@@ -211,6 +257,7 @@ export class WorkerIndex {
 
   /** Frees its memory in the worker; calls from then on throw InvalidInputError. */
   async close(): Promise<void> {
+    for (const watch of this.#watches) watch.abort();
     await this.#caller.call("closeIndex", [this.#id]);
   }
 

@@ -275,7 +275,7 @@ export class WorkerEncoder {
 
   /** A signal and a function cannot be sent: the call carries them. */
   #encoded(method: string, texts: unknown, options: EncodeOptions): Promise<never> {
-    const { signal, onProgress, ...sent } = checkOptions(options);
+    const { signal, onProgress, between: _, ...sent } = checkOptions(options);
     const onMessage = (note: unknown) => onProgress?.(...(note as [number, number]));
     const called = this.#caller.call(method, [this.#id, texts, sent], { signal, onMessage });
     return called as Promise<never>;

@@ -15,6 +15,8 @@ import {
 } from "pocketquery";
 import { type ChangeStore, type Index, MemoryChanges, openIndex } from "pocketquery/index";
 import { NOTHING_WRITTEN, writtenIn } from "../../dist/index/changes/change_store.js";
+import { openWith } from "../../dist/index/index.js";
+import { type LoadProgram, loadProgram } from "../../dist/words/languages.js";
 import { FileChanges } from "../../dist/index/changes/file_changes.js";
 import { DATA, DIMENSION, drawer, source } from "./data.js";
 
@@ -451,3 +453,57 @@ function untilKilled(script: string, args: string[], count: number, last: number
     child.on("exit", () => (told > last ? resolve(told) : reject(new Error("wrote nothing"))));
   });
 }
+
+test("who listens is told of each change once, until it ends", async () => {
+  const changes = new MemoryChanges();
+  const index = await openIndex(source("base"), { changes });
+  const told: string[] = [];
+  const end = index.onChange(() => void told.push(`${index.size - size}`));
+  const { size } = index;
+  await index.add([document("a"), document("b")], [VECTOR, VECTOR]);
+  assert.equal(await index.delete(["none"]), 0);
+  await index.delete(["a"]);
+  const other = await openIndex(source("base"), { changes });
+  await other.add([document("c")], [VECTOR]);
+  assert.ok(await index.refresh());
+  await index.compact();
+  end();
+  await index.delete(["b"]);
+  assert.deepEqual(told, ["2", "1", "2", "2"]);
+  assert.equal((await openIndex(source("base"))).onChange(() => undefined)(), undefined); // for reading only: nothing changes
+});
+
+test("a search waits for no writing, and finds what was there before", async () => {
+  let open = (): void => undefined;
+  const gate = new Promise<void>((resolve) => (open = resolve));
+  const order: string[] = [];
+  class Slow extends MemoryChanges {
+    override async append(...given: Parameters<MemoryChanges["append"]>): Promise<void> {
+      order.push("writing");
+      await gate;
+      await super.append(...given);
+    }
+  }
+  const index = await openIndex(source("base"), { changes: new Slow(await filled(1)) });
+  const adding = index.add([document("new")], [VECTOR]).then(() => order.push("written"));
+  while (!order.length) await new Promise(setImmediate);
+  const searching = index.search("secret", { mode: "lexical" }).then((hits) => order.push(`found ${hits.length}`));
+  for (let i = 0; i < 100; i++) await new Promise(setImmediate); // for what would be on its way
+  open();
+  await Promise.all([adding, searching]);
+  assert.deepEqual([order, (await index.search("secret", { mode: "lexical" })).length], [["writing", "found 1", "written"], 2]);
+});
+
+test("what is deleted while it is searched for is no hit", async () => {
+  const ids = ["n0", "n1", "n2"];
+  let deleted = 0;
+  const load: LoadProgram = async (language) => {
+    if (language === "hindi") deleted = await index.delete(ids.slice(1)); // a text that is read for its phrases needs it
+    return loadProgram(language);
+  };
+  const index: Index = await openWith(load, source("base"), { changes: new MemoryChanges() });
+  const filler = Array.from({ length: 500 }, (_, i) => `w${i}`).join(" "); // they are read last
+  await index.add(ids.map((id) => ({ id, text: `hopeful ${filler}` })), ids.map(() => VECTOR));
+  const hits = await index.search('"hopeful"', { mode: "lexical", k: 100 });
+  assert.deepEqual([deleted, hits.map(({ id }) => id).filter((id) => ids.includes(id))], [2, ["n0"]]);
+});

@@ -59,6 +59,9 @@ export interface ChangeStore {
   /** Change single records. A store that can do so appends all of its bytes or nothing. */
   edit?(edit: Edit): Promise<Written>;
 
+  /** Call `listener` when another tab has written, until what is returned is called. */
+  watch?(listener: () => void): () => void;
+
   /** Do `work` while no other tab writes. @throws ChangedElsewhereError another one does for long */
   alone?<T>(work: () => Promise<T>): Promise<T>;
 }

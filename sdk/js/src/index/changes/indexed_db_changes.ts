@@ -37,6 +37,7 @@ type Row = Uint8Array | Blob;
 /** Changes in the database of this name; it is made where there is none. */
 export class IndexedDbChanges implements ChangeStore {
   private readonly connection: Connection;
+  private channel: BroadcastChannel | undefined;
   private writes = 0;
 
   /** @param name of the database: one for each index */
@@ -110,9 +111,23 @@ export class IndexedDbChanges implements ChangeStore {
     });
   }
 
+  watch(listener: () => void): () => void {
+    const channel = this.channelOf();
+    channel?.addEventListener("message", listener);
+    return () => channel?.removeEventListener("message", listener);
+  }
+
+  /** Tells the site's other tabs and workers that something was written; undefined where browsers have none. */
+  private channelOf(): BroadcastChannel | undefined {
+    if (typeof BroadcastChannel !== "function") return undefined;
+    return (this.channel ??= new BroadcastChannel(`pocketquery changes ${this.name}`));
+  }
+
   /** Close the database; another call opens it again. */
   close(): void {
     this.connection.close();
+    this.channel?.close();
+    this.channel = undefined;
   }
 
   /** Have a reserve, where there is room for one. */
@@ -131,12 +146,14 @@ export class IndexedDbChanges implements ChangeStore {
     }
   }
 
-  private changed(known: Written, work: (store: IDBObjectStore) => void | Promise<void>): Promise<Written> {
-    return this.transact("readwrite", async (store) => {
+  private async changed(known: Written, work: (store: IDBObjectStore) => void | Promise<void>): Promise<Written> {
+    const written = await this.transact("readwrite", async (store) => {
       checkWritten(this.name, await stateOf(store), known);
       await work(store);
       return stateOf(store);
     });
+    this.channelOf()?.postMessage(null);
+    return written;
   }
 
   private async transact<T>(mode: IDBTransactionMode, work: (store: IDBObjectStore) => Promise<T>): Promise<T> {

@@ -36,6 +36,10 @@ export class Journal {
   private places: number[] = []; // of the records of the added documents
   private records = 0;
   private turn: Promise<unknown> = Promise.resolve();
+  private changing: Promise<boolean> | undefined; // whether the change under way began on contents that are up to date
+  private readonly listeners = new Set<() => void>();
+  private unwatch: (() => void) | undefined;
+  private isTold = true;
 
   constructor(
     public contents: Contents,
@@ -48,20 +52,41 @@ export class Journal {
     await this.load(true, signal);
   }
 
-  /** Take up what others stored; whether there was something. */
-  takeUp(): Promise<boolean> {
+  /**
+   * Take up what others stored; whether there was something. While something is changed here, that has done so, and
+   * nobody is to wait until it is written.
+   */
+  async takeUp(): Promise<boolean> {
+    if (await this.changing) return false;
     return this.inTurn(() => this.refresh());
+  }
+
+  /** Call `listener` after each change of the contents, until what is returned is called. */
+  onChange(listener: () => void): () => void {
+    const own = (): void => listener(); // one that is given twice is called twice
+    this.listeners.add(own);
+    this.unwatch ??= this.store.watch?.(() => void this.takeUp().catch(() => undefined)); // the next search says why
+    return () => {
+      this.listeners.delete(own);
+      if (this.listeners.size > 0) return;
+      this.unwatch?.();
+      this.unwatch = undefined;
+    };
   }
 
   /** Do `work`, which changes something, while nobody else does, on contents that are up to date. */
   change<T>(work: () => Promise<T>): Promise<T> {
     const attempted = async (): Promise<T> => {
       for (let attempt = 1; ; attempt++) {
-        await this.refresh();
+        const fresh = this.refresh();
+        this.changing = fresh.then(() => true, () => false);
+        await fresh;
         try {
           return await work();
         } catch (error) {
           if (!(error instanceof ChangedElsewhereError) || attempt === ATTEMPTS) throw error;
+        } finally {
+          this.changing = undefined;
         }
       }
     };
@@ -73,6 +98,7 @@ export class Journal {
   async add(added: readonly Added[], signal?: AbortSignal): Promise<void> {
     await this.append({ add: added }, signal);
     for (const one of added) this.contents.add(one);
+    this.tell();
   }
 
   /** Within {@link change}: delete documents, which are there. */
@@ -87,6 +113,7 @@ export class Journal {
       if (await this.deletedWithoutRoom(ids, own, error)) return;
     }
     for (const id of ids) this.contents.delete(id);
+    this.tell();
   }
 
   /** Within {@link change}: drop what deleted documents left behind. */
@@ -100,6 +127,17 @@ export class Journal {
       if (!(error instanceof StorageFullError) || !this.store.edit || !isOwn) throw error;
       await this.remove([]);
     }
+    this.tell();
+  }
+
+  /** Call the listeners, once this piece of work is over. */
+  private tell(): void {
+    if (!this.isTold) return;
+    this.isTold = false;
+    void Promise.resolve().then(() => {
+      this.isTold = true;
+      for (const listener of this.listeners) void Promise.resolve().then(listener); // one that throws stops no other
+    });
   }
 
   private inTurn<T>(work: () => Promise<T>): Promise<T> {
@@ -161,6 +199,7 @@ export class Journal {
     }
     this.known = this.tried = now;
     this.whole = whole === bytes.length;
+    this.tell();
     return true;
   }
 
