@@ -9,8 +9,9 @@ batches of 128; its paragraphs to rank are 8,192 of the texts here. ``vectors`` 
 encode texts, and documents and queries of the collections: MiniLM in bfloat16, and
 multilingual-e5-small by its int8 graph. ``train`` makes a student, and prints how much of the
 teacher's ten nearest among 4,096 texts that nobody learns from the student finds: what is chosen is
-chosen by that. Both go on where they were killed. ``judge`` prints nDCG@10 as shares of the teacher's, and differences to
-the first student named, with 95 % intervals of a bootstrap paired by query; then one JSON object.
+chosen by that. Both go on where they were killed. ``judge`` prints nDCG@10 as shares of the
+teacher's, and differences to the first student named, with 95 % intervals of a bootstrap paired by
+query; then one JSON object.
 
 The starts: ``cut``, the teacher's layers; ``words``, texts and vectors alone (``words_start``);
 ``builtin``, the built-in encoder; ``other``, two layers of multilingual-e5-small over the built-in
@@ -31,17 +32,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.nn import functional
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))
 from quality_sets import SETS, data_folder, read_set
 
 from pocketquery.client.bootstrap import bootstrap_difference, bootstrap_ratio
 from pocketquery.distill.distillation import distill
-from pocketquery.distill.losses import cosine_loss, ranking_loss
 from pocketquery.distill.settings import StudentConfig
-from pocketquery.distill.starts import random_start
-from pocketquery.distill.student import StudentShape
 from pocketquery.distill.student_of_bundle import load_student
 from pocketquery.distill.vector_file import FileTeacher
 from pocketquery.sdk.arrays import Floats
@@ -55,6 +52,7 @@ from pocketquery.server.modeling.autocast import bfloat16_products
 from pocketquery_research.presets.multilingual_small import Teacher as Int8Teacher
 from pocketquery_research.presets.recipe import MAX_LENGTH, PRESETS
 from pocketquery_research.presets.texts import preset_texts
+from pocketquery_research.presets.words_start import nearest_shared, words_start
 
 TEACHERS = {"minilm": "demo", "e5": "multilingual"}
 STARTS = ("cut", "words", "builtin", "other")
@@ -63,8 +61,6 @@ HELD_OUT, ASKING, RANKED = 4096, 1024, 8192  # texts
 SHARD, LONGEST = 2048, 200  # texts; characters of one
 METRIC = "ndcg@10"
 PIECES = 140_000  # of pages, drawn as the recipe draws
-# Of words_start; its rate was chosen on held-out texts, too.
-WORDS_PASSES, WORDS_BATCH, WORDS_RATE, WORDS_MOST = 8, 256, 3e-3, 48
 
 
 def main() -> int:
@@ -173,74 +169,14 @@ def documents_and_queries(
     )
 
 
-def words_start(texts: Sequence[str], vectors: Floats, temperature: float) -> SentenceEncoder:
-    """A start of texts and vectors alone: layers that change nothing yet, over words that already
-    sum up to the teacher's vectors.
-
-    Two layers begin with output projections of zero, so that the encoder is a mean of normalised
-    rows of its table. A row begins as the mean vector of its texts, and all rows and a linear map
-    behind them learn the recipe's loss for a few passes, which costs what a lookup costs.
-    """
-    shape = StudentShape.parse(SHAPE)
-    tokenizer = load_student("default").tokenizer
-    encoder: Any = random_start(shape, tokenizer, max_length=MAX_LENGTH, seed=0)
-    targets = torch.from_numpy(vectors)
-    mean = targets.mean(dim=0)
-    cut = [ids[:WORDS_MOST] for ids in tokenizer(list(texts))["input_ids"]]
-    flat = torch.tensor([token for ids in cut for token in ids])
-    owner = torch.tensor([row for row, ids in enumerate(cut) for _ in ids])
-    sums = torch.zeros(len(tokenizer), targets.shape[1])
-    sums.index_add_(0, flat, (targets - mean)[owner])
-    counts = torch.bincount(flat, minlength=len(tokenizer)).unsqueeze(1)
-    rows = sums / (counts + 1)
-    rows[counts[:, 0] == 0] = torch.randn(int((counts == 0).sum()), rows.shape[1]) * rows.std()
-    rows = functional.layer_norm(rows, rows.shape[1:]) * 0.1
-    table = torch.nn.Embedding.from_pretrained(rows, freeze=False, sparse=True)
-    linear = torch.nn.Linear(rows.shape[1], targets.shape[1])
-    linear.weight.data.copy_(torch.eye(len(linear.weight)) * 0.1)
-    linear.bias.data.copy_(mean)
-    sparse = torch.optim.SparseAdam(table.parameters(), lr=WORDS_RATE)
-    dense = torch.optim.AdamW(linear.parameters(), lr=WORDS_RATE / 3)
-    generator = torch.Generator().manual_seed(0)
-    steps = WORDS_PASSES * (len(texts) // WORDS_BATCH)
-    for step in range(steps):
-        drawn = torch.randint(len(texts), (WORDS_BATCH,), generator=generator)
-        ids = [torch.tensor(cut[row]) for row in drawn.tolist()]
-        padded = torch.nn.utils.rnn.pad_sequence(ids, batch_first=True)
-        mask = (torch.arange(padded.shape[1]) < torch.tensor([[len(one)] for one in ids])).float()
-        states = functional.layer_norm(table(padded), rows.shape[1:]) * mask.unsqueeze(2)
-        pooled = states.sum(dim=1) / mask.sum(dim=1, keepdim=True)
-        found = functional.normalize(linear(pooled), dim=-1)
-        others = targets[torch.randint(len(texts), (WORDS_BATCH,), generator=generator)]
-        ranked = torch.cat([targets[drawn], others])
-        loss = cosine_loss(found, targets[drawn])
-        loss = loss + ranking_loss(found, targets[drawn], ranked, temperature)
-        loss.backward()
-        for optimizer, rate in ((sparse, WORDS_RATE), (dense, WORDS_RATE / 3)):
-            optimizer.param_groups[0]["lr"] = rate * (1 - step / steps)
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
-        if step % 200 == 0:
-            print(f"words {step}/{steps} {loss.item():.4f}", file=sys.stderr, flush=True)
-    backbone = encoder.backbone
-    with torch.no_grad():
-        backbone.get_input_embeddings().weight.copy_(table.weight)
-        backbone.embeddings.position_embeddings.weight.zero_()
-        backbone.embeddings.token_type_embeddings.weight.zero_()
-        for layer in backbone.encoder.layer:
-            for part in (layer.attention.output.dense, layer.output.dense):
-                part.weight.zero_()
-                part.bias.zero_()
-    return encoder
-
-
 def start_of(name: str, teacher: str, taught: FileTeacher, options: Any) -> Any:
     """What ``distill`` takes as a start."""
     if name == "builtin":
         return load_student("default")
     if name == "words":
         rows = taught.encode(taught.texts, prompt_name="query")
-        return words_start(taught.texts, rows, options.temperature)
+        tokenizer = load_student("default").tokenizer
+        return words_start(SHAPE, tokenizer, taught.texts, rows, temperature=options.temperature)
     return SentenceEncoder.load(TEACHERS["e5" if name == "other" else teacher])
 
 
@@ -295,17 +231,6 @@ def overlap(student: SentenceEncoder, work: Path, texts: Sequence[str]) -> float
     """The share of the teacher's ten nearest held-out texts that are the student's."""
     vectors = np.concatenate([np.load(p) for p in sorted((work / "texts").glob("0*.npy"))[:2]])
     return nearest_shared(student.encode_query(list(texts[:ASKING])), vectors[:HELD_OUT])
-
-
-def nearest_shared(queries: Floats, vectors: Floats) -> float:
-    """The share of the ten nearest of ``vectors``, itself left out, that ``queries``, which stand
-    for the first of them, find."""
-    tops = []
-    for asked in (queries, vectors[: len(queries)]):
-        scores = asked @ vectors.T
-        np.fill_diagonal(scores, -np.inf)
-        tops.append(np.argpartition(-scores, 10, axis=1)[:, :10])
-    return float(np.mean([np.isin(a, b).mean() for a, b in zip(*tops, strict=True)]))
 
 
 def judge(options: Any, work: Path, data: Path) -> dict[str, Any]:

@@ -5,11 +5,13 @@
 
 The teacher's int8 graph gives the vectors of Common Voice's sentences (40 languages in turns). They
 stay in FOLDER/vectors, 2,000 texts a shard, for every recipe and every later run. A student is two
-(``--layers``) of the teacher's layers under a head that begins as a regression, over a cut
-vocabulary in product codes. Each number of examples is a run with a folder of its own in FOLDER.
-Killed and run again, everything goes on where it was. The last line is the curve as
-JSON: shares of the teacher's nDCG@10 on XQuAD over the teacher's passages, in the same language and
-to English.
+layers of 384 over a cut vocabulary in product codes, under a head that begins as a regression: the
+teacher's ``--layers``, or with ``--words`` layers that change nothing yet over a table fitted to
+the vectors (words_start.py). Each number of examples is a run with a folder of its own in FOLDER.
+Killed and run again, everything goes on where it was. The first shard teaches nobody: settings are
+chosen by how many of the teacher's ten nearest among its texts a student finds, which each run
+prints. The last line is the curve as JSON; with ``--judge`` also shares of the teacher's nDCG@10 on
+XQuAD over the teacher's passages, in the same language and to English.
 """
 
 from __future__ import annotations
@@ -41,6 +43,7 @@ from pocketquery.sdk.files import write_atomic
 from pocketquery.server.evaluation import score_rankings
 from pocketquery.server.evaluation.ranking import rank_exactly
 from pocketquery.server.modeling import SentenceEncoder
+from pocketquery_research.presets.words_start import nearest_shared, words_start
 
 __all__ = ["main"]
 
@@ -53,8 +56,8 @@ _RANKED = (
 )
 _STEP = 4  # every fourth question of XQuAD
 _DRAWS = 1000
-_RATE = 6e-4
 _NO_RATE = 1e-12  # of the one step of a student that has learnt from nothing
+_ASKING = 1000  # held-out texts
 _CALIBRATION = 13  # sentences a language, of the int8 graph
 
 
@@ -124,10 +127,9 @@ def joined(tokenizer: Any, place: Path, path: Path) -> FileTeacher:
     layers begin under a head of regression, as those of any start in another space do."""
     if not path.is_file():
         vectors: dict[str, Any] = {}
-        for shard in sorted(place.glob("shard-*.npy")):
-            listed = json.loads(shard.with_suffix(".json").read_text(encoding="utf-8"))
-            rows = zip(listed, np.load(shard), strict=True)
-            vectors |= {text.strip(): row for (_, text), row in rows if text.strip()}
+        for shard in sorted(place.glob("shard-*.npy"))[1:]:
+            rows = zip(_texts(shard), np.load(shard), strict=True)
+            vectors |= {text.strip(): row for text, row in rows if text.strip()}
         lengths = [len(ids) for ids in tokenizer(list(vectors))["input_ids"]]
         texts = [one for one, length in zip(vectors, lengths, strict=True) if length <= _TOKENS]
         ranked = texts[:: -(-len(texts) // _RANKED)]
@@ -140,6 +142,13 @@ def joined(tokenizer: Any, place: Path, path: Path) -> FileTeacher:
         )
         temporary.rename(path)
     return FileTeacher(path)
+
+
+def held_out(student: SentenceEncoder, place: Path) -> float:
+    """The share of the teacher's ten nearest of the first shard's texts that a student finds."""
+    shard = place / "shard-00000.npy"
+    vectors = np.load(shard).astype(np.float32)
+    return nearest_shared(student.encode_query(_texts(shard)[:_ASKING]), vectors)
 
 
 def measure(student: SentenceEncoder, teacher: Teacher, data: Path, work: Path) -> dict[str, Any]:
@@ -193,6 +202,11 @@ def _table(path: Path) -> list[list[str]]:
         return [line.rstrip("\n").split("\t") for line in lines]
 
 
+def _texts(shard: Path) -> list[str]:
+    listed = json.loads(shard.with_suffix(".json").read_text(encoding="utf-8"))
+    return [text for _, text in listed]
+
+
 def _save(path: Path, vectors: NDArray[Any]) -> None:
     temporary = path.with_suffix(".part.npy")
     np.save(temporary, vectors)
@@ -206,9 +220,14 @@ def main() -> int:
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--encode", type=int, default=70_000, help="texts, of the teacher")
     parser.add_argument("--examples", type=int, nargs="*", default=[0, 8192, 32_768, 131_072])
-    parser.add_argument("--layers", type=int, default=2)
+    parser.add_argument("--layers", type=int, nargs="*", default=[0, 11], help="of the teacher")
+    parser.add_argument("--words", action="store_true", help="no layer of the teacher")
     parser.add_argument("--vocabulary", type=int, default=60_000)
+    parser.add_argument("--rate", type=float, default=6e-4)
+    parser.add_argument("--warmup", type=float, default=0.1)
+    parser.add_argument("--temperature", type=float, default=0.05)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--judge", action="store_true", help="on XQuAD, too")
     options = parser.parse_args()
     work: Path = options.work
     try:
@@ -218,38 +237,53 @@ def main() -> int:
         taught = joined(
             teacher.encoder.tokenizer, work / "vectors", work / f"vectors-{options.encode}.npz"
         )
-        curve = {}
+        curve: dict[int, Any] = {}
+        kind = "words" if options.words else "-".join(map(str, options.layers))
+        name = f"{kind}-{options.rate:g}-{options.warmup:g}-{options.temperature:g}-{options.seed}"
+        start = teacher.encoder
+        shape = f"{len(options.layers)}x384x768-pq4"
+        if options.words:
+            vectors = taught.encode(taught.texts, prompt_name="query")
+            start = words_start(
+                shape, start.tokenizer, taught.texts, vectors, temperature=options.temperature
+            )
         for examples in options.examples:
-            output = work / f"{options.layers}-{examples}-{options.seed}"
+            output = work / f"{name}-{examples}"
             report = distill(
                 taught,
                 taught.texts,
                 output,
                 documents=taught.documents,
                 student=StudentConfig(
-                    f"{options.layers}x384x768-pq4",
+                    shape,
+                    layers=None if options.words else tuple(options.layers),
                     vocabulary_size=options.vocabulary,
                     max_length=64,
                 ),
-                start=teacher.encoder,
+                start=start,
                 cache=work / "targets",
                 config=TrainingConfig(
                     steps=max(1, examples // 128),
                     batch_size=128,
-                    learning_rate=_RATE if examples else _NO_RATE,
+                    learning_rate=options.rate if examples else _NO_RATE,
+                    warmup=options.warmup,
+                    temperature=options.temperature,
                     max_length=64,
-                    checkpoint_every=20,
+                    checkpoint_every=64,
                     seed=options.seed,
+                    bfloat16=True,
                 ),
                 show_progress_bar=True,
             )
             student = SentenceEncoder.load(output)
-            curve[examples] = measure(student, teacher, options.data, work)
-            print(report.start, examples, json.dumps(curve[examples]), flush=True)
+            found: dict[str, Any] = {"held out": held_out(student, work / "vectors")}
+            found |= measure(student, teacher, options.data, work) if options.judge else {}
+            curve[examples] = found
+            print(report.start, output.name, json.dumps(found), flush=True)
     except PocketQueryError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    print(json.dumps({"texts": len(taught.texts), "layers": options.layers, "curve": curve}))
+    print(json.dumps({"texts": len(taught.texts), "student": name, "curve": curve}))
     return 0
 
 

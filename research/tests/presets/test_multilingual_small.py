@@ -16,9 +16,13 @@ def test_languages_take_turns() -> None:
 
 
 def test_long_blank_and_repeated_texts_are_left_out(tmp_path: Path) -> None:
-    shards = [["a stone bridge", "  "], ["a stone bridge", "river " * 200, "the old harbour"]]
-    rows = np.random.default_rng(0).normal(size=(5, 8)).astype(np.float16)
-    rows[2] = rows[0]
+    shards = [
+        ["held", "out"],
+        ["a stone bridge", "  "],
+        ["a stone bridge", "river " * 200, "the old harbour"],
+    ]
+    rows = np.random.default_rng(0).normal(size=(7, 8)).astype(np.float16)
+    rows[4] = rows[2]
     for number, texts in enumerate(shards):
         listed = json.dumps([["en", text] for text in texts])
         (tmp_path / f"shard-{number:05}.json").write_text(listed, encoding="utf-8")
@@ -26,6 +30,6 @@ def test_long_blank_and_repeated_texts_are_left_out(tmp_path: Path) -> None:
     tokenizer = xlmr_teacher(tmp_path / "teacher").tokenizer
     taught = joined(tokenizer, tmp_path, tmp_path / "vectors.npz")
     assert taught.texts == taught.documents == ["a stone bridge", "the old harbour"]
-    expected = rows[[0, 4]].astype(np.float32)
+    expected = rows[[2, 6]].astype(np.float32)
     expected /= np.linalg.norm(expected, axis=1, keepdims=True)
     np.testing.assert_allclose(taught.encode(taught.texts), expected, rtol=1e-5)
