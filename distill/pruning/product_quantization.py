@@ -35,7 +35,7 @@ _COUNT_EXPONENT = 0.75  # of a token's count, its weight in the error: rare ones
 _CHUNK = 1 << 16
 _FITTED = 1 << 15  # rows that centroids are fitted to; of more, so many at random
 _COUNTED = 1 << 16  # texts whose tokens are counted, evenly spaced
-_BLOCK = 2048  # rows compared with all centroids at once: their distances fit the cache
+_BLOCK = 256  # rows compared with all centroids at once: their distances fit the cache
 
 
 class ProductQuantizedEmbedding(nn.Module):
@@ -193,6 +193,7 @@ def _k_means(
 
 
 def _nearest(points: torch.Tensor, centroids: torch.Tensor) -> torch.Tensor:
-    lengths = centroids.square().sum(dim=1, keepdim=True)
-    blocks = (points[start : start + _BLOCK].T for start in range(0, len(points), _BLOCK))
-    return torch.cat([torch.addmm(lengths, centroids, b, alpha=-2).argmin(dim=0) for b in blocks])
+    lengths, turned = centroids.square().sum(dim=1), centroids.T.contiguous()
+    blocks = (torch.addmm(lengths, part, turned, alpha=-2) for part in points.split(_BLOCK))
+    # numpy's argmin: torch's takes four times as long as all the rest.
+    return torch.cat([torch.from_numpy(block.numpy().argmin(axis=1)) for block in blocks])

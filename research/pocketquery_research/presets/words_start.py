@@ -6,16 +6,12 @@ them: under codes of random rows nothing is learnt. This one is fitted first.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
-from torch.nn import functional
 
-from pocketquery.distill.losses import cosine_loss, ranking_loss
 from pocketquery.distill.starts import random_start
 from pocketquery.distill.student import StudentShape
 from pocketquery.sdk.arrays import Floats
@@ -23,9 +19,9 @@ from pocketquery.server.modeling import SentenceEncoder
 
 __all__ = ["nearest_shared", "words_start"]
 
-_BATCH = 256  # texts, and as many that only are ranked
-_MOST = 48  # tokens of a text
-_SCALE = 0.1  # of a row's elements, against which the rate is
+_MOST = 64  # tokens of a text
+_ROUNDS = 10  # of conjugate gradients
+_RIDGE = 2.0  # texts' worth of zeros that a token's row is pulled to
 
 
 def words_start(
@@ -35,17 +31,15 @@ def words_start(
     vectors: Floats,
     *,
     max_length: int = 128,
-    temperature: float = 0.05,
-    passes: int = 8,
-    rate: float = 3e-3,
     seed: int = 0,
 ) -> SentenceEncoder:
-    """Layers that change nothing yet, over words that already sum up to the teacher's vectors.
+    """Layers that change nothing yet, over words whose mean is already near the teacher's vectors.
 
-    The output projections of attention and feed-forward part begin at zero, so that the encoder is
-    a mean of normalised rows of its table. A row begins as the mean vector of the texts that have
-    its token; then all rows, and a linear map behind them that is left out of what is returned
-    (``distill`` fits one), learn distillation's loss, which costs what looking rows up costs.
+    The rows of the table are the ridge regression from a text's share of each token to its vector.
+    All of them get one constant vector of their own mean length added. Without it the normalisation
+    behind the table would make a row of little meaning, such as a comma's, as long as a rare
+    word's; with it, that row is mostly the constant, which the head behind all layers takes away.
+    The output projections of attention and feed-forward part begin at zero.
 
     Args:
         shape: of the student, such as ``"2x384x736-pq4"``, as wide as the vectors.
@@ -53,50 +47,16 @@ def words_start(
         texts: training texts, with their prompt.
         vectors: float32 (texts, width), the teacher's, of unit length.
         max_length: tokens that there are positions for.
-        temperature: tau of the ranking.
-        passes: over the texts.
-        rate: of the table's Adam; falls to zero.
-        seed: of order and weights.
+        seed: of the weights that are not set here.
     """
-    generator = torch.Generator().manual_seed(seed)
-    parsed = StudentShape.parse(shape)
-    encoder = random_start(parsed, tokenizer, max_length=max_length, seed=seed)
-    targets = torch.from_numpy(vectors)
-    ids = [torch.tensor(one[:_MOST]) for one in tokenizer(list(texts))["input_ids"]]
-    table = nn.Embedding.from_pretrained(
-        _mean_rows(ids, targets, len(tokenizer), generator), freeze=False, sparse=True
-    )
-    width = targets.shape[1]
-    linear = nn.Linear(width, width)
-    linear.weight.data.copy_(torch.eye(width) * _SCALE)
-    linear.bias.data.copy_(targets.mean(dim=0))
-    optimizers = [
-        (torch.optim.SparseAdam(table.parameters()), rate),
-        (torch.optim.AdamW(linear.parameters()), rate / 3),
-    ]
-    steps = passes * max(1, len(texts) // _BATCH)
-    for step in range(steps):
-        rows = torch.randint(len(texts), (_BATCH,), generator=generator)
-        others = torch.randint(len(texts), (_BATCH,), generator=generator)
-        drawn = [ids[row] for row in rows.tolist()]
-        lengths = torch.tensor([[len(one)] for one in drawn])
-        padded = nn.utils.rnn.pad_sequence(drawn, batch_first=True)
-        mask = (torch.arange(padded.shape[1]) < lengths).unsqueeze(2)  # (batch, length, 1)
-        states = functional.layer_norm(table(padded), (width,)) * mask
-        found = functional.normalize(linear(states.sum(dim=1) / lengths), dim=-1)
-        wanted = targets[rows]
-        ranked = torch.cat([wanted, targets[others]])
-        loss = cosine_loss(found, wanted) + ranking_loss(found, wanted, ranked, temperature)
-        loss.backward()  # type: ignore[no-untyped-call]
-        for optimizer, peak in optimizers:
-            optimizer.param_groups[0]["lr"] = peak * (1 - step / steps)
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
-        if step % 100 == 0:
-            print(f"words {step}/{steps} {loss.item():.4f}", file=sys.stderr, flush=True)
+    encoder = random_start(StudentShape.parse(shape), tokenizer, max_length=max_length, seed=seed)
+    rows = _regression(tokenizer(list(texts))["input_ids"], vectors, len(tokenizer))
+    constant = torch.randn(rows.shape[1], generator=torch.Generator().manual_seed(seed)).sign()
+    length = rows.norm(dim=1)
+    rows = rows + constant * length[length > 0].mean() / constant.norm()
     backbone: Any = encoder.backbone
     with torch.no_grad():
-        backbone.get_input_embeddings().weight.copy_(table.weight)
+        backbone.get_input_embeddings().weight.copy_(rows / rows.std())
         backbone.embeddings.position_embeddings.weight.zero_()
         backbone.embeddings.token_type_embeddings.weight.zero_()
         for layer in backbone.encoder.layer:
@@ -106,17 +66,37 @@ def words_start(
     return encoder
 
 
-def _mean_rows(
-    ids: list[torch.Tensor], targets: torch.Tensor, count: int, generator: torch.Generator
-) -> torch.Tensor:
-    """The mean vector of each token's texts, less that of all texts, normalised; (count, width)."""
-    flat = torch.cat(ids)
-    owner = torch.repeat_interleave(torch.tensor([len(one) for one in ids]))
-    centred = targets - targets.mean(dim=0)
-    rows = torch.randn(count, targets.shape[1], generator=generator) * centred.std()
-    for part in zip(flat.split(1 << 16), owner.split(1 << 16), strict=True):
-        rows.index_add_(0, part[0], centred[part[1]])
-    return functional.layer_norm(rows, rows.shape[1:]) * _SCALE
+def _regression(ids: Sequence[Sequence[int]], vectors: Floats, count: int) -> torch.Tensor:
+    """A row a token, float32 (count, width), by conjugate gradients; of unknown tokens zero."""
+    cut = [one[:_MOST] for one in ids]
+    lengths = torch.tensor([len(one) for one in cut])
+    places = torch.stack(
+        [
+            torch.repeat_interleave(lengths),
+            torch.tensor([token for one in cut for token in one]),
+        ]
+    )
+    weights = (1 / lengths)[places[0]]
+    shares = torch.sparse_coo_tensor(
+        places, weights, (len(cut), count), check_invariants=True
+    ).coalesce()
+    targets = torch.from_numpy(vectors)
+    turned = shares.t().coalesce()
+    ridge = _RIDGE * (1 / lengths).square().mean()
+    scale = 1 / (torch.sparse.sum(turned * turned, 1).to_dense() + ridge)[:, None]
+    rows = torch.zeros(count, targets.shape[1])
+    residual = turned @ (targets - targets.mean(dim=0))
+    direction = scale * residual
+    before = (residual * direction).sum(dim=0)
+    for _ in range(_ROUNDS):
+        product = turned @ (shares @ direction) + ridge * direction
+        step = before / (direction * product).sum(dim=0).clamp_min(1e-20)
+        rows += step * direction
+        residual -= step * product
+        after = (residual * scale * residual).sum(dim=0)
+        direction = scale * residual + after / before.clamp_min(1e-20) * direction
+        before = after
+    return rows
 
 
 def nearest_shared(queries: Floats, vectors: Floats) -> float:
