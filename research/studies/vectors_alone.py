@@ -176,7 +176,7 @@ def start_of(name: str, teacher: str, taught: FileTeacher, options: Any) -> Any:
     if name == "words":
         rows = taught.encode(taught.texts, prompt_name="query")
         tokenizer = load_student("default").tokenizer
-        return words_start(SHAPE, tokenizer, taught.texts, rows, temperature=options.temperature)
+        return words_start(SHAPE, tokenizer, taught.texts, rows)
     return SentenceEncoder.load(TEACHERS["e5" if name == "other" else teacher])
 
 

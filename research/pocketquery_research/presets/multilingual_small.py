@@ -244,9 +244,7 @@ def main() -> int:
         shape = f"{len(options.layers)}x384x768-pq4"
         if options.words:
             vectors = taught.encode(taught.texts, prompt_name="query")
-            start = words_start(
-                shape, start.tokenizer, taught.texts, vectors, temperature=options.temperature
-            )
+            start = words_start(shape, start.tokenizer, taught.texts, vectors)
         for examples in options.examples:
             output = work / f"{name}-{examples}"
             report = distill(
