@@ -12,11 +12,7 @@ import torch
 from pocketquery.sdk.arrays import Floats, Integers
 from pocketquery.server.modeling.vector_cache import VectorSource, cached_vectors
 
-__all__ = [
-    "Targets",
-    "nearest_documents",
-    "prepare_targets",
-]
+__all__ = ["Targets", "nearest_documents", "prepare_targets"]
 
 
 _BLOCK = 512  # texts compared with all documents at once

@@ -25,14 +25,7 @@ from pocketquery.server.modeling import SentenceEncoder, resolve_model, weights_
 from pocketquery.server.modeling.resolve import model_name
 from pocketquery.server.modeling.sentence_encoder import to_device
 
-__all__ = [
-    "ModelTeacher",
-    "Teacher",
-    "VectorTeacher",
-    "check_steady",
-    "directions",
-    "load_teacher",
-]
+__all__ = ["ModelTeacher", "Teacher", "VectorTeacher", "check_steady", "directions", "load_teacher"]
 
 _PROBES = (
     "How do I reset my password?",

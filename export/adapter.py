@@ -26,13 +26,7 @@ import onnx
 from pocketquery.export.graph_editing import MICROSOFT, GraphEditor
 from pocketquery.sdk.arrays import Floats
 
-__all__ = [
-    "ADAPTER_PREFIX",
-    "adapter_tensors",
-    "add_adapter",
-    "add_low_rank_path",
-    "fixed_tensors",
-]
+__all__ = ["ADAPTER_PREFIX", "adapter_tensors", "add_adapter", "add_low_rank_path", "fixed_tensors"]
 
 ADAPTER_PREFIX = "adapter."
 

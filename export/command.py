@@ -21,7 +21,6 @@ from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.installed import installed_bundle
 from pocketquery.sdk.bundle.manifest import TRAINING_STEP_FILE
 from pocketquery.sdk.errors import InvalidInputError, SpaceMismatchError, UnknownModelError
-from pocketquery.sdk.plugins import load_plugin
 from pocketquery.sdk.settings.command_line import add_settings_command
 from pocketquery.sdk.settings.common import AsJson
 from pocketquery.sdk.settings.declaration import Option, Part, Settings
@@ -125,10 +124,11 @@ class ExportCommandOptions(Settings):
                 "--qrels is given without --corpus; the ranking gate needs both"
             )
         if self.bundle:
-            if self.student or self.teacher or not self.how.with_tokenizer:
+            others = (self.student, self.teacher, self.corpus, self.signing_key, self.zip)
+            if any(others) or not self.how.with_tokenizer:
                 raise InvalidInputError(
-                    "--bundle goes with --with-tokenizer and --output alone, and --queries where "
-                    "there are some: it writes encoder_with_tokenizer.onnx"
+                    "--bundle goes with --with-tokenizer and --output, and with --queries and "
+                    "--json where they help: it writes encoder_with_tokenizer.onnx alone"
                 )
             return
         if not self.student and not self.teacher:
@@ -202,10 +202,11 @@ def _export(options: ExportCommandOptions) -> int:
 
 
 def _export_text_graph(options: ExportCommandOptions, bundle: str, output: Path) -> int:
+    from pocketquery.export.bundle.bundling import text_graphs
     from pocketquery.server.corpus import read_queries
 
     queries = read_queries(options.queries) if options.queries else []
-    plugin = load_plugin("pocketquery.text_graphs", "text_graph", "./packages/pocketquery-mobile")
+    plugin = text_graphs()
     opened = Bundle.open(installed_bundle(bundle) or bundle)
     report = plugin.write_string_graph(opened, output, [query.text for query in queries])
     if options.json:

@@ -235,7 +235,8 @@ def add_bundle(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--bundle",
         help="the query encoder: a folder, a zip, or an installed one's name (default: "
-        "$POCKETQUERY_BUNDLE, else the built-in one)",
+        "$POCKETQUERY_BUNDLE, else an installed one that the index was made with, else the "
+        "built-in one)",
     )
 
 

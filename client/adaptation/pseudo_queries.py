@@ -17,13 +17,7 @@ from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.index.documents import Document
 from pocketquery.sdk.index.index import Index
 
-__all__ = [
-    "LEAST_KEPT_ASIDE",
-    "PseudoQuery",
-    "pseudo_queries",
-    "sample",
-    "split_pseudo_queries",
-]
+__all__ = ["LEAST_KEPT_ASIDE", "PseudoQuery", "pseudo_queries", "sample", "split_pseudo_queries"]
 
 LEAST_KEPT_ASIDE = 20
 """Documents whose queries judge; with fewer, hardly anything could be shown."""

@@ -29,14 +29,7 @@ from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError, Pock
 from pocketquery.sdk.files import sha256_bytes
 from pocketquery.sdk.validation import Rule, check_fields, number, one_of, whole
 
-__all__ = [
-    "MOST_DEVICES",
-    "Binding",
-    "NoiseMode",
-    "Privacy",
-    "roster_digest",
-    "settings_digest",
-]
+__all__ = ["MOST_DEVICES", "Binding", "NoiseMode", "Privacy", "roster_digest", "settings_digest"]
 
 NoiseMode = Literal["off", "devices"]
 

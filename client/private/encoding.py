@@ -21,14 +21,7 @@ from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.settings.declaration import Settings
 from pocketquery.sdk.validation import Rule, check, number, whole
 
-__all__ = [
-    "Encoding",
-    "choose_encoding",
-    "encode",
-    "largest_total",
-    "totals",
-    "value_range",
-]
+__all__ = ["Encoding", "choose_encoding", "encode", "largest_total", "totals", "value_range"]
 
 _WIDE_SIZE = 4096  # vectors up to it take 32 bits a value: the bytes do not matter there
 _WIDE_BITS = 10  # steps of 32 bits need not be finer than this much below the norm

@@ -56,7 +56,7 @@ from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.layout import check_model_replaceable
 from pocketquery.server.modeling.tokenizer_file import TokenizerFile, tokenizer_file
 
-__all__ = ["ExportReport", "export_bundle"]
+__all__ = ["ExportReport", "export_bundle", "text_graphs"]
 
 _QUERY = "query"
 _COMPARED_QUERIES = 2000  # queries whose ids the graph that takes text must give
@@ -163,11 +163,9 @@ def export_bundle(
 
     # 1. The tokenizer first: it is cheap, and a vocabulary that cannot ship is found at once.
     file = tokenizer_file(student.tokenizer)
-    text_graphs = None
-    if options.with_tokenizer:
-        folder = "./packages/pocketquery-mobile"
-        text_graphs = load_plugin("pocketquery.text_graphs", "text_graph", folder)
-        text_graphs.check_possible(file)
+    plugin = text_graphs() if options.with_tokenizer else None
+    if plugin is not None:
+        plugin.check_possible(file)
     tokenizer = file.open(student.max_length)
     prompt = student.prompts.get(_QUERY, "")
     split = split_texts(
@@ -199,10 +197,10 @@ def export_bundle(
     texts = DIVERSE_TEXTS if golden_texts is None else golden_texts
     more = {} if step is None else step.files()
     string_graph = None
-    if text_graphs is not None:
+    if plugin is not None:
         say("putting the tokenizer into a second graph")
-        graph_of_text = text_graphs.build_string_graph(quantized.model, draft, file)
-        string_graph = text_graphs.check_string_graph(
+        graph_of_text = plugin.build_string_graph(quantized.model, draft, file)
+        string_graph = plugin.check_string_graph(
             graph_of_text,
             quantized.model,
             tokenizer,
@@ -234,6 +232,11 @@ def export_bundle(
     if sentence_transformers is not None:
         write_onnx_files(student, float_model, quantized.model, sentence_transformers)
     return dataclasses.replace(report, manifest=manifest)
+
+
+def text_graphs() -> Any:
+    """What makes graphs that take text; raises MissingExtraError where it is not installed."""
+    return load_plugin("pocketquery.text_graphs", "text_graph", "./packages/pocketquery-mobile")
 
 
 def _check_arguments(output: Path, texts: Sequence[str], signing_key: Key | None) -> None:

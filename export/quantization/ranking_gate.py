@@ -27,13 +27,7 @@ from pocketquery.server.corpus import Judgements, Query
 from pocketquery.server.evaluation.metrics import score_rankings
 from pocketquery.server.evaluation.ranking import rank_exactly
 
-__all__ = [
-    "GateData",
-    "GateStep",
-    "GateReport",
-    "compare_rankings",
-    "pass_gate",
-]
+__all__ = ["GateData", "GateStep", "GateReport", "compare_rankings", "pass_gate"]
 
 Quantizer = Callable[[Sequence[str]], onnx.ModelProto]
 

@@ -39,11 +39,7 @@ from pocketquery.sdk.bundle.writing import file_entries, write_bundle
 from pocketquery.sdk.errors import InvalidInputError, SpaceMismatchError
 from pocketquery.server.modeling import SentenceEncoder
 
-__all__ = [
-    "TrainingStep",
-    "build_training_step",
-    "write_training_step",
-]
+__all__ = ["TrainingStep", "build_training_step", "write_training_step"]
 
 
 @dataclass(frozen=True)

@@ -23,13 +23,7 @@ if TYPE_CHECKING:  # at run time only where a zip is
 
     from pocketquery.sdk.bundle.stored_zip import StoredZip
 
-__all__ = [
-    "Storage",
-    "FolderStorage",
-    "ZipStorage",
-    "open_storage",
-    "read_file",
-]
+__all__ = ["Storage", "FolderStorage", "ZipStorage", "open_storage", "read_file"]
 
 # Where a system lacks it there are no pipes to wait for.
 _NONBLOCKING = getattr(os, "O_NONBLOCK", 0)

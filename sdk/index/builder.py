@@ -58,13 +58,7 @@ from pocketquery.sdk.validation import check, check_text, whole
 from pocketquery.sdk.words import AUTO
 from pocketquery.sdk.words.stemming import check_language
 
-__all__ = [
-    "COMMITTED_TOGETHER",
-    "IndexBuilder",
-    "check_documents",
-    "check_rows",
-    "create_index",
-]
+__all__ = ["COMMITTED_TOGETHER", "IndexBuilder", "check_documents", "check_rows", "create_index"]
 
 COMMITTED_TOGETHER = 512
 """Documents that a build adds at a time: what a kill can cost. Whatever is built so of the same

@@ -158,7 +158,8 @@ def _print_report(arguments: argparse.Namespace, report: IndexReport) -> None:
         print(f"  changes    {report.changes}; {_counted(report.encoded, 'passage')} encoded")
     else:
         print(f"  space      {report.space_id}, {report.dimension} dimensions")
-        print(f"  language   {report.language}")
+        stems = "kept whole" if report.language == "none" else f"stemmed as {report.language}"
+        print(f"  words      {stems} (--language)")
         if report.encoded_by:
             print(f"  encoded    by the light encoder {report.encoded_by}")
     if report.resumed:

@@ -9,20 +9,25 @@ texts it was built of, and an index of another folder never takes its place.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from pathlib import Path
 
-from pocketquery.sdk.errors import ArtifactNotFoundError, InvalidInputError
+from pocketquery.sdk.bundle.bundle import Bundle
+from pocketquery.sdk.bundle.installed import BUNDLE_VARIABLE, bundles
+from pocketquery.sdk.errors import ArtifactNotFoundError, InvalidInputError, PocketQueryError
 from pocketquery.sdk.files import checked_path, make_folder, real_path, write_atomic
 from pocketquery.sdk.folders import is_present
+from pocketquery.sdk.index.info import read_info
 
 __all__ = [
     "INDEX_VARIABLE",
+    "bundle_for",
     "claim_default_index",
     "default_index",
-    "existing_default_index",
     "folder_of_own_index",
+    "searched_index",
 ]
 
 INDEX_VARIABLE = "POCKETQUERY_INDEX"
@@ -44,12 +49,14 @@ def default_index() -> Path:
     return (data if data.is_absolute() else Path(usual).expanduser()) / "pocketquery" / "index"
 
 
-def existing_default_index() -> Path:
-    """The default index.
+def searched_index(named: Path | str | None) -> Path:
+    """The index that a command searches: the one that is named, else the default one.
 
     Raises:
-        ArtifactNotFoundError: nobody has built it yet.
+        ArtifactNotFoundError: nobody has built the default one yet.
     """
+    if named is not None:
+        return Path(named)
     place = default_index()
     if not is_present(place):
         raise ArtifactNotFoundError(
@@ -57,6 +64,20 @@ def existing_default_index() -> Path:
             "another index with --index"
         )
     return place
+
+
+def bundle_for(place: Path, named: str | None) -> str | None:
+    """The bundle to search the index at ``place`` with: the one that is named, else the first
+    installed one of the index's space, the built-in one before others. None: the usual one."""
+    if named or os.environ.get(BUNDLE_VARIABLE):
+        return named
+    with contextlib.suppress(PocketQueryError):  # whoever opens it says what is wrong
+        space_id = read_info(place).space_id
+        for name, folder in bundles().items():
+            with contextlib.suppress(PocketQueryError):  # one that nobody asked for
+                if Bundle.open(folder).manifest.space.id == space_id:
+                    return name
+    return None
 
 
 def folder_of_own_index() -> str | None:

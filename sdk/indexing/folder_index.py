@@ -243,7 +243,7 @@ def update_folder(
         encoder = None
         if changed:
             encoder = _checked_encoder(index, source, open_encoder(source), encoded_by)
-        documents, tally = list[Document](), ReadingTally(encoder)
+        documents, tally = list[Document](), ReadingTally(encoder, "the new text")
         for file in changed:
             assert encoder is not None
             documents += reader.read(file, encoder)

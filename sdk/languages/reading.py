@@ -109,9 +109,11 @@ class ReadingTally:
     Args:
         encoder: has ``reads``, ``languages`` and ``name``, as :class:`~pocketquery.sdk.Encoder`
             has; of another one nothing is counted.
+        counted: what the message calls the documents' texts.
     """
 
-    def __init__(self, encoder: object) -> None:
+    def __init__(self, encoder: object, counted: str = "the text") -> None:
+        self._counted = counted
         self._name = str(getattr(encoder, "name", ""))
         self._languages: tuple[str, ...] = getattr(encoder, "languages", ())
         self._reads: Callable[[str], bool] | None = getattr(encoder, "reads", None)
@@ -151,7 +153,7 @@ class ReadingTally:
         more = ", ..." if len(self._unread) > _NAMED else ""
         reads = f"it reads {', '.join(self._languages)}" if self._languages else "unknown letters"
         return (
-            f"{unread / self._letters:.0%} of the text is not in a language of the encoder "
+            f"{unread / self._letters:.0%} of {self._counted} is not in a language of the encoder "
             f"{self._name} ({', '.join(shares)}{more}; {reads}). Its words find it, its meaning "
             "hardly"
         )

@@ -128,12 +128,12 @@ def _condition(text: str) -> dict[str, Any]:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from pocketquery.sdk.indexing.default_index import existing_default_index
+    from pocketquery.sdk.indexing.default_index import bundle_for, searched_index
     from pocketquery.sdk.loading import load
 
     queries = [options.query] if options.query not in (None, "-") else list(_queries())
-    place = existing_default_index() if options.index is None else options.index
-    encoder = load(options.bundle, adapter=options.adapter, public_key=chosen_public_key(options))
+    place, key = searched_index(options.index), chosen_public_key(options)
+    encoder = load(bundle_for(place, options.bundle), adapter=options.adapter, public_key=key)
     with open_index(place, encoder=encoder, public_key=options.index_public_key) as index:
         page = Page(folder=index.source.root if index.source else None)
         _check_group(index, options.group_by)

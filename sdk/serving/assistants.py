@@ -90,11 +90,11 @@ def add_served(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from pocketquery.sdk.indexing.default_index import existing_default_index
+    from pocketquery.sdk.indexing.default_index import bundle_for, searched_index
     from pocketquery.sdk.loading import load
 
-    place = existing_default_index() if options.index is None else Path(options.index)
-    encoder = load(options.bundle, public_key=chosen_public_key(options))
+    place = searched_index(options.index)
+    encoder = load(bundle_for(place, options.bundle), public_key=chosen_public_key(options))
     with open_index(place, encoder=encoder, public_key=options.index_public_key):
         pass  # what is wrong with it is said now, where the user sees it
     mcp_server(place, encoder, public_key=options.index_public_key).run("stdio")

@@ -70,15 +70,15 @@ def _serve(options: argparse.Namespace) -> int:
 def _site(options: argparse.Namespace) -> Site:
     from pocketquery.sdk.bundle.installed import BUNDLE_VARIABLE, DEFAULT, installed_bundle
     from pocketquery.sdk.index.index import open_index
-    from pocketquery.sdk.indexing.default_index import existing_default_index
+    from pocketquery.sdk.indexing.default_index import bundle_for, searched_index
     from pocketquery.sdk.serving.site import PAGE, Site
 
     if options.gateway and not _ORIGIN.fullmatch(options.gateway):
         raise InvalidInputError(f"--gateway is {options.gateway!r}, expected https://host[:port]")
-    place = existing_default_index() if options.index is None else Path(options.index)
+    place = searched_index(options.index)
     with open_index(place) as index:
         source = index.source
-    bundle = options.bundle or os.environ.get(BUNDLE_VARIABLE) or DEFAULT
+    bundle = bundle_for(place, options.bundle) or os.environ.get(BUNDLE_VARIABLE) or DEFAULT
     return Site(
         Path(installed_bundle(bundle) or bundle),
         place,

@@ -27,13 +27,7 @@ from torch import nn
 from pocketquery.sdk.files import make_folder
 from pocketquery.sdk.folders import FolderKind, check_replaceable
 
-__all__ = [
-    "ACTIVATIONS",
-    "Layout",
-    "Normalize",
-    "check_model_replaceable",
-    "write_layout",
-]
+__all__ = ["ACTIVATIONS", "Layout", "Normalize", "check_model_replaceable", "write_layout"]
 
 
 ACTIVATIONS: Mapping[str, type[nn.Module]] = {

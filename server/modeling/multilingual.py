@@ -35,6 +35,7 @@ from pocketquery.sdk.files import make_folder, sha256_file
 from pocketquery.sdk.tokenizers.sentencepiece_file import read_sentencepiece_file
 from pocketquery.server.modeling.sentence_encoder import SentenceEncoder
 from pocketquery.server.modeling.sentencepiece_tokenizer import xlm_roberta_tokenizer
+from pocketquery.server.modeling.tokenizer_file import MODEL_FILE
 
 __all__ = ["multilingual_folder"]
 
@@ -110,7 +111,7 @@ def _convert(path: Path, folder: Path) -> None:
     weights = {name: torch.from_numpy(values) for name, values in _tensors(data, end)}
     backbone.load_state_dict({name: weights[name].view(shape) for name, shape in shapes.items()})
     with tempfile.TemporaryDirectory(prefix="pocketquery-") as place:
-        file = Path(place) / "sentencepiece.bpe.model"
+        file = Path(place) / MODEL_FILE
         file.write_bytes(model)
         tokenizer = xlm_roberta_tokenizer(file, model_max_length=positions)
         encoder = SentenceEncoder(backbone, tokenizer, prompts=_PROMPTS, max_length=positions)

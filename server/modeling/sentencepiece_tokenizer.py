@@ -39,8 +39,7 @@ def xlm_roberta_tokenizer(model_file: Path | str, **options: Any) -> Any:
         model_file: kept as the tokenizer's ``vocab_file``, which saving copies.
         options: of the tokenizer, such as ``model_max_length``.
     """
-    check_sentencepiece(model_file)
-    file = read_sentencepiece_file(Path(model_file).read_bytes())
+    file = _read(Path(model_file))
     backend = Tokenizer(_cutting(file, SentencePieceProcessor(model_file=str(model_file))))
     for piece, kind in zip(file.pieces, file.types.tolist(), strict=True):
         if kind in (CONTROL, USER_DEFINED):
@@ -93,10 +92,14 @@ def check_sentencepiece(place: Path | str) -> None:
     place = Path(place)
     models = [place] if place.is_file() else sorted(place.glob("*.model"))
     for model in [] if (place / "tokenizer.json").exists() else models:
-        try:
-            read_sentencepiece_file(model.read_bytes())
-        except CorruptArtifactError as error:
-            raise CorruptArtifactError(f"{model}: {error}") from error
+        _read(model)
+
+
+def _read(path: Path) -> SentencePieceFile:
+    try:
+        return read_sentencepiece_file(path.read_bytes())
+    except CorruptArtifactError as error:
+        raise CorruptArtifactError(f"{path}: {error}") from error
 
 
 def _cutting(file: SentencePieceFile, model: SentencePieceProcessor) -> Unigram | BPE:

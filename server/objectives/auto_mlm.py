@@ -32,12 +32,7 @@ from pocketquery.server.objectives.shared.losses import (
 from pocketquery.server.objectives.shared.masking import IGNORED, bert_mask
 from pocketquery.server.objectives.shared.text_pairs import TextPair, check_user_role, draw_pair
 
-__all__ = [
-    "AutoMlm",
-    "AutoMlmConfig",
-    "active_pairs",
-    "conditioned_states",
-]
+__all__ = ["AutoMlm", "AutoMlmConfig", "active_pairs", "conditioned_states"]
 
 Stats = dict[str, torch.Tensor | float]
 

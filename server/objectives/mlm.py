@@ -22,13 +22,7 @@ from pocketquery.server.modeling.mlm_head import MlmHead
 from pocketquery.server.objectives.objective import Batch, LossParts, Objective, tokenize
 from pocketquery.server.objectives.shared.masking import IGNORED, bert_mask
 
-__all__ = [
-    "Mlm",
-    "MlmConfig",
-    "masked_cross_entropy",
-    "masked_positions",
-    "mlm_loss",
-]
+__all__ = ["Mlm", "MlmConfig", "masked_cross_entropy", "masked_positions", "mlm_loss"]
 
 
 CrossEntropy = Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]

@@ -22,14 +22,7 @@ from torch import nn
 from pocketquery.server.corpus.groups import Group, Kind, Source
 from pocketquery.server.modeling import SentenceEncoder
 
-__all__ = [
-    "Batch",
-    "LossParts",
-    "Objective",
-    "surrounding_specials",
-    "tokenize",
-    "with_head",
-]
+__all__ = ["Batch", "LossParts", "Objective", "surrounding_specials", "tokenize", "with_head"]
 
 Batch = dict[str, Any]
 """Tensors (moved to the encoder's device by the loop) and plain values, by name."""

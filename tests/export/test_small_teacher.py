@@ -83,6 +83,10 @@ def test_a_teachers_folder_becomes_a_bundle_that_ranks_as_it_does(
     ("given", "error"),
     [
         ((), "nothing to export; give --student, --teacher alone, or --bundle"),
+        (
+            ("--bundle", "default", "--with-tokenizer", "--zip"),
+            "--bundle goes with --with",
+        ),
         (("--student", "s", "--vocabulary", "9"), "make a teacher small; leave them out beside"),
     ],
 )

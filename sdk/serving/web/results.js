@@ -40,9 +40,9 @@ function item({ passages, others }, ask, open) {
     more.addEventListener("click", async () => {
       more.disabled = true;
       const had = document.activeElement === more;
-      const others = await ask.others(first.place.path).catch(() => null);
-      if (others === null) return (more.disabled = false);
-      const rest = others.map((one) => passage(one, false, ask, []));
+      const all = await ask.others(first.place.path).catch(() => null);
+      if (all === null) return (more.disabled = false);
+      const rest = all.map((one) => passage(one, false, ask, []));
       more.replaceWith(...rest);
       if (had) rest[0]?.querySelector(".title").focus();
     });

@@ -14,12 +14,7 @@ from pocketquery.sdk.errors import MissingExtraError
 if TYPE_CHECKING:
     from types import ModuleType
 
-__all__ = [
-    "CommonSubstrings",
-    "TextBlock",
-    "code_points",
-    "match_block",
-]
+__all__ = ["CommonSubstrings", "TextBlock", "code_points", "match_block"]
 
 
 def kernels() -> ModuleType:

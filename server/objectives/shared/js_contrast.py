@@ -19,12 +19,7 @@ from torch.nn import functional
 
 from pocketquery.server.modeling.precision import at_least_float32
 
-__all__ = [
-    "js_contrast",
-    "log_distribution",
-    "pairwise_js",
-    "partner_contrast",
-]
+__all__ = ["js_contrast", "log_distribution", "pairwise_js", "partner_contrast"]
 
 _LEAST_RATIO = (
     1e-30  # of a ratio: its logarithm is finite, and nothing it is multiplied with is felt

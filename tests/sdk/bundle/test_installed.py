@@ -16,6 +16,7 @@ from pocketquery import sdk
 from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.installed import DEFAULT_BUNDLE, installed_bundle
 from pocketquery.sdk.bundle.writing import pack
+from pocketquery.sdk.cli import main
 from pocketquery.sdk.errors import ArtifactNotFoundError, PocketQueryWarning, SignatureError
 from tests.sdk.tiny_bundle import write_tiny_bundle
 
@@ -84,6 +85,22 @@ def test_a_data_package_is_found_without_running_it(tmp_path: Path) -> None:
     assert found.stdout == "16\n['default', 'minilm']\n"
     assert "maxilm: found nothing there" in found.stderr
     assert "installed bundle's name: default, minilm" in found.stderr
+
+
+def test_an_index_is_searched_with_the_package_it_was_made_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _data_package(tmp_path, "tiny", "pocketquery_tiny")
+    encoder = sdk.load(tmp_path / "pocketquery_tiny" / "bundle")
+    with sdk.create_index(tmp_path / "index", encoder=encoder) as builder:
+        builder.add(["the cold sea"])
+    asked = ["search", "--index", str(tmp_path / "index"), "the cold sea"]
+    assert main(asked) == 2
+    assert "--bundle" in capsys.readouterr().err
+    monkeypatch.syspath_prepend(tmp_path)
+    assert main(asked) == 0
+    assert "the cold sea" in capsys.readouterr().out
+    assert main([*asked, "--bundle", "default"]) == 2  # what is named is not changed
 
 
 def test_a_package_that_is_gone_is_passed_over(

@@ -50,9 +50,9 @@ def test_the_language_is_found_or_given(notes: Path, shell: Shell) -> None:
     (notes / "sea.md").write_text(
         "Das Haus steht am Fluss und die Brücke ist nicht sehr alt.\n" * 9
     )
-    shell("index", str(notes), says="language   german")
+    shell("index", str(notes), says="words      stemmed as german")
     shell("index", "--update", "--language", "english", code=2, says="with language german, not")
-    shell("index", str(notes), "--language", "none", says="language   none")
+    shell("index", str(notes), "--language", "none", says="words      kept whole")
     shell("index", str(notes), "--language", "klingon", code=2, says="language is 'klingon'")
 
 

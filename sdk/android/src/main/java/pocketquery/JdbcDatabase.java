@@ -2,14 +2,14 @@ package pocketquery;
 
 import java.io.File;
 import java.sql.Connection;
+import java.sql.DriverManager;
 import java.sql.PreparedStatement;
 import java.sql.ResultSet;
 import java.sql.SQLException;
 import java.util.ArrayList;
 import java.util.List;
-import org.sqlite.SQLiteConfig;
 
-/** A {@link Database} by xerial's sqlite-jdbc, for tests and for apps on a JVM. */
+/** A {@link Database} by JDBC, for apps on a JVM; xerial's sqlite-jdbc is the driver that was tried. On Android see README.md. */
 public final class JdbcDatabase implements Database {
     private final Connection connection;
 
@@ -17,12 +17,10 @@ public final class JdbcDatabase implements Database {
         this.connection = connection;
     }
 
-    /** Opens a file for reading only, as an {@link Database.Opener}. */
+    /** Opens a file for reading only, as a {@link Database.Opener}. */
     public static Database open(File file) {
-        SQLiteConfig config = new SQLiteConfig();
-        config.setReadOnly(true);
         try {
-            return new JdbcDatabase(config.createConnection("jdbc:sqlite:" + file.toURI().toString().replaceFirst("^file:", "file:") + "?immutable=1"));
+            return new JdbcDatabase(DriverManager.getConnection("jdbc:sqlite:" + file.toURI() + "?mode=ro&immutable=1"));
         } catch (SQLException error) {
             throw new IllegalStateException(error.getMessage(), error);
         }
