@@ -7,7 +7,7 @@ import { test } from "node:test";
 import { gunzipSync } from "node:zlib";
 import { load } from "pocketquery/node";
 import { CONFORMANCE, EXPECTED, TINY } from "../fixtures.js";
-import { bundled, inHermes, inQuickJs, packedFile, withData } from "./engines.js";
+import { bundled, type Engine, inHermes, inQuickJs, packedFile } from "./engines.js";
 import { type Answers, type Data, run } from "./runner.js";
 
 /** All cases take an interpreter minutes: POCKETQUERY_SLOW=1. Else one in so many. */
@@ -83,9 +83,9 @@ async function expected(): Promise<string[]> {
   return lines;
 }
 
-async function assertSame(inEngine: (code: string) => string | Promise<string>): Promise<void> {
+async function assertSame(engine: Engine): Promise<void> {
   const [data, code] = await prepared;
-  const said = (await inEngine(withData(data, code))).trim().split("\n");
+  const said = (await engine(code, data)).trim().split("\n");
   assert.deepEqual(said, await expected());
 }
 
@@ -98,6 +98,6 @@ test("in Node everything is as in Python", async () => {
   assert.ok(cases > LEAST_CASES, `${cases} cases`);
 });
 
-test("in Hermes everything is as in Node", () => assertSame((code) => inHermes(code)));
+test("in Hermes everything is as in Node", () => assertSame(inHermes));
 
 test("in QuickJS everything is as in Node", () => assertSame(inQuickJs));

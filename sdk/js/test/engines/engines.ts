@@ -16,10 +16,10 @@ const PLUGINS: PluginItem[] = [
   "async-generator-functions", "async-to-generator", "named-capturing-groups-regex",
 ].map((name) => [`@babel/plugin-transform-${name}`, name === "destructuring" ? { useBuiltIns: true } : {}]);
 
-/** A compiled test of this folder with the package, as one script. */
-export async function bundled(name: string): Promise<string> {
+/** A test of this folder with the package, as one script; compiled before, where it is in TypeScript. */
+export async function bundled(name: string, folder = ".test"): Promise<string> {
   const { outputFiles } = await build({
-    entryPoints: [join(PACKAGE, ".test", "engines", name)],
+    entryPoints: [join(PACKAGE, folder, "engines", name)],
     bundle: true,
     format: "iife",
     target: "es2022",
@@ -28,7 +28,8 @@ export async function bundled(name: string): Promise<string> {
     logLevel: "error",
   });
   const options = { plugins: PLUGINS, configFile: false, babelrc: false, compact: false, cwd: PACKAGE } as const;
-  return transformSync(outputFiles[0]!.text, options)!.code!;
+  const code = outputFiles[0]!.text.replace(/\bimport\("node:[^"]+"\)/g, "Promise.reject()"); // Hermes does not parse it
+  return transformSync(code, options)!.code!;
 }
 
 /** An engine's own program, which must be there: a test that is passed over would say nothing. */
@@ -37,19 +38,19 @@ function hermes(program: "hermes" | "hermesc"): string {
   return join(dirname(createRequire(import.meta.url).resolve("hermes-engine-cli/package.json")), folder, program);
 }
 
-/** What the script prints, which is compiled first, as an app's is: `compiler` is a hermesc of bytecode version 89. */
-export function inHermes(code: string, compiler = hermes("hermesc")): string {
+/** Runs a script that finds `data` as the global DATA; gives what it prints. */
+export type Engine = (code: string, data: string) => string | Promise<string>;
+
+/** As an app is run: compiled to bytecode first. */
+export const inHermes: Engine = (code, data) => {
   const folder = mkdtempSync(join(tmpdir(), "pocketquery-hermes-"));
   try {
     const [file, bytecode] = [join(folder, "main.js"), join(folder, "main.hbc")];
-    writeFileSync(file, code);
-    const commands: [string, string[]][] = [
-      [compiler, ["-O", "-w", "-emit-binary", "-out", bytecode, file]],
-      [hermes("hermes"), ["-b", bytecode]],
-    ];
+    writeFileSync(file, `globalThis.DATA = ${JSON.stringify(data)};\n${code}`);
+    const commands = [["hermesc", "-O", "-w", "-emit-binary", "-out", bytecode, file], ["hermes", "-b", bytecode]] as const;
     let said = "";
-    for (const [program, options] of commands) {
-      const { stdout, stderr, error } = spawnSync(program, options, { encoding: "utf8", maxBuffer: 1 << 26 });
+    for (const [program, ...options] of commands) {
+      const { stdout, stderr, error } = spawnSync(hermes(program), options, { encoding: "utf8", maxBuffer: 1 << 26 });
       if (error) throw error;
       said += `${stdout}${stderr}`;
     }
@@ -57,24 +58,20 @@ export function inHermes(code: string, compiler = hermes("hermesc")): string {
   } finally {
     rmSync(folder, { recursive: true });
   }
-}
+};
 
-/** What the script prints. */
-export async function inQuickJs(code: string): Promise<string> {
+export const inQuickJs: Engine = async (code, data) => {
   const context = (await getQuickJS()).newContext();
   const lines: string[] = [];
-  const print = context.newFunction("print", (line) => void lines.push(context.getString(line)));
-  context.setProp(context.global, "print", print);
-  print.dispose();
+  const globals = { print: context.newFunction("print", (line) => void lines.push(context.getString(line))), DATA: context.newString(data) };
+  for (const [name, value] of Object.entries(globals)) {
+    context.setProp(context.global, name, value);
+    value.dispose();
+  }
   context.unwrapResult(context.evalCode(code)).dispose();
   context.unwrapResult(context.runtime.executePendingJobs());
   return lines.join("\n");
-}
-
-/** A script that finds `data` as the global DATA. */
-export function withData(data: string, code: string): string {
-  return `globalThis.DATA = ${JSON.stringify(data)};\n${code}`;
-}
+};
 
 /** A file in base 64. */
 export function packedFile(...path: string[]): string {

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { CONFORMANCE, EXPECTED, FIXTURES, read, TINY } from "../fixtures.js";
 import { type AppData, run } from "./app.js";
-import { bundled, inHermes, inQuickJs, packedFile, withData } from "./engines.js";
+import { bundled, inHermes, inQuickJs, packedFile } from "./engines.js";
 
 function inFolder(name: string, ...path: string[]): [string, string][] {
   return readdirSync(join(...path)).map((file) => [`${name}/${file}`, packedFile(...path, file)]);
@@ -44,6 +44,6 @@ test("an app's own part, in Node", async () => {
 
 for (const [engine, ran] of Object.entries({ Hermes: inHermes, QuickJS: inQuickJs })) {
   test(`an app's own part, in ${engine}`, async () => {
-    check((await ran(withData(DATA, await bundled("app_main.js")))).trim().split("\n"));
+    check((await ran(await bundled("app_main.js"), DATA)).trim().split("\n"));
   });
 }

@@ -1,11 +1,12 @@
 /** 50 queries in three modes with seven filters: the hits are Python's in every engine. `make test-js` writes them. */
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { existsSync, readdirSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { call, CHROMIUM, inPage, SEARCHES } from "../browser.js";
 import { PACKAGE } from "../fixtures.js";
+import { bundled, inHermes, inQuickJs, packedFile } from "./engines.js";
 
 const ENGINES = join(PACKAGE, "test", "engines");
 const TOOLS = join(ENGINES, "tools", "node_modules");
@@ -40,6 +41,18 @@ test("in Node", { skip: missing }, () => assertEqual(run(process.execPath)));
 test("in Chromium", { skip: missing || (!existsSync(CHROMIUM) && "no Chromium") }, async () => {
   await inPage("engines/searches.html", async (page) => assertEqual(await call<Found>(page, "searched")));
 });
+
+const engines = { Hermes: inHermes, ...(process.env["POCKETQUERY_SLOW"] && { QuickJS: inQuickJs }) };
+
+for (const [engine, ran] of Object.entries(engines)) {
+  test(`in ${engine}`, { skip: missing }, async () => {
+    const names = ["index.json", "documents.sqlite", "vectors-0.u8"];
+    const files = Object.fromEntries(names.map((name) => [name, packedFile(SEARCHES, "index", name)]));
+    const data = JSON.stringify({ ...files, expected: readFileSync(join(SEARCHES, "expected.json"), "utf8") });
+    const code = await bundled("searches_main.js", "test");
+    assertEqual(JSON.parse(await ran(code, data)) as Found);
+  });
+}
 
 const [bun, deno] = [tool("@oven", "bin/bun"), tool("@deno", "deno")];
 

@@ -225,7 +225,8 @@ async function removeUnnamed(cache: FileCache): Promise<void> {
   const keys = [...(await cache.keys())]; // whoever begins a version meanwhile has no piece among them
   const named = new Set<string>();
   for (const key of keys.filter((one) => /^(head|next)-/.test(one))) {
-    for (const { sha256: hash } of Object.values(readNames(await cache.get(key)))) named.add(hash);
+    const names = readNames(await cache.get(key)); // QuickJS does not compile this within the next line
+    for (const { sha256: hash } of Object.values(names)) named.add(hash);
   }
   await removePieces(cache, keys, (hash) => !named.has(hash));
 }
