@@ -29,7 +29,7 @@ from fixtures.session_fixture import make_sessions
 from gate import checked_leg
 from numpy.typing import NDArray
 from passage_tests import passage_test
-from reporting import main
+from reporting import Definition, main
 from retrieval_test import RetrievalTest, dense_ranks, triples_of
 from starts import WORK, Start, declared, fingerprint
 from study import Corpus, Scores, Study, Trained
@@ -66,6 +66,9 @@ class AlignmentStudy(Study):
         trained = {arm: start.trained(self._legs[arm]) for arm, start in self._starts.items()}
         self._named = " ".join(fingerprint(encoder) for encoder in trained.values())
         self.start_said = f"{', '.join(self.settings['arms'][arm]['start'] for arm in trained)}"
+
+    def begin_stored(self) -> None:
+        self.begin(trains=False)
 
     def begin_anywhere(self) -> None:
         raise SystemExit(
@@ -183,9 +186,9 @@ def _evaluate(trained: Trained, test: RetrievalTest, negatives: Mapping[str, lis
     }
 
 
+STUDY = Definition(
+    "alignment", ("squad", "made_up"), corpus, claims, lambda name: "margin", AlignmentStudy
+)
+
 if __name__ == "__main__":
-    raise SystemExit(
-        main(
-            "alignment", ("squad", "made_up"), corpus, claims, lambda name: "margin", AlignmentStudy
-        )
-    )
+    raise SystemExit(main(STUDY))

@@ -27,7 +27,7 @@ from data_sets import SessionTest, exchange_duplicates, question_bodies, service
 from fixtures.session_fixture import make_sessions
 from gate import intents
 from numpy.typing import NDArray
-from reporting import main
+from reporting import Definition, main
 from study import Corpus, Scores, Trained
 from verdicts import Claim, above, near, share_of_draws
 
@@ -239,7 +239,7 @@ def _entry_hits(encode: Encode, k: int, asked: Labelled, base: Labelled) -> NDAr
     return hits_at(k, encode(asked[0]), asked[1], encode(base[0]), base[1])
 
 
+STUDY = Definition("auto_mlm", tuple(METRICS), corpus, claims, lambda name: METRICS[name][0])
+
 if __name__ == "__main__":
-    raise SystemExit(
-        main("auto_mlm", tuple(METRICS), corpus, claims, lambda name: METRICS[name][0])
-    )
+    raise SystemExit(main(STUDY))

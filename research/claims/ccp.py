@@ -25,7 +25,7 @@ from pathlib import Path
 
 import numpy as np
 from data_sets import ciphers
-from reporting import main
+from reporting import Definition, main
 from starts import declared
 from study import Corpus, Scores, Study, Trained
 from verdicts import Check, Claim, Link, Results, above, not_above, not_below, ours
@@ -149,5 +149,7 @@ class CcpStudy(Study):
         return scores
 
 
+STUDY = Definition("ccp", _CIPHERS, corpus, claims, lambda name: "raw", CcpStudy)
+
 if __name__ == "__main__":
-    raise SystemExit(main("ccp", _CIPHERS, corpus, claims, lambda name: "raw", CcpStudy))
+    raise SystemExit(main(STUDY))

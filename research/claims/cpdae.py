@@ -33,7 +33,7 @@ import torch
 from fixtures.title_fixture import make_titled_documents
 from numpy.typing import NDArray
 from passage_tests import passage_test
-from reporting import main
+from reporting import Definition, main
 from retrieval_test import (
     RetrievalTest,
     dense_ranks,
@@ -259,14 +259,9 @@ def _predicted_words(trained: Trained, texts: Sequence[str]) -> Scores:
     return {name: np.array(values) for name, values in found.items()}
 
 
+STUDY = Definition(
+    "cpdae", ("squad", "scifact", "made_up"), corpus, claims, lambda name: "mrr@10", CpdaeStudy
+)
+
 if __name__ == "__main__":
-    raise SystemExit(
-        main(
-            "cpdae",
-            ("squad", "scifact", "made_up"),
-            corpus,
-            claims,
-            lambda name: "mrr@10",
-            CpdaeStudy,
-        )
-    )
+    raise SystemExit(main(STUDY))

@@ -26,7 +26,7 @@ import numpy as np
 from data_sets import exchange_duplicates, searched
 from fixtures.duplicate_fixture import make_duplicates
 from numpy.typing import NDArray
-from reporting import main
+from reporting import Definition, main
 from study import Corpus, Scores, Study, Trained
 from verdicts import Check, Claim, above, not_below
 from views import light_views
@@ -46,23 +46,27 @@ from pocketquery_research.evaluation.duplicates import pair_scores, score_duplic
 class QueryBertStudy(Study):
     """With light views that are written once, from the start."""
 
-    _views = "template,template"  # where speed alone is measured
+    _views = ""
 
-    def begin(self, *, trains: bool = True) -> None:
-        super().begin(trains=trains)
-        if not trains:
-            return
-        queries = self.corpus.sources["views"]
-        texts = [queries[row].texts[0] for row in range(len(queries))]
-        model = self.shared_start.leg_folder(self._leg)
-        cache = self._folder() / f"views-{self._start_key()}.sqlite"
-        self._views = light_views(cache, model, texts)
+    def begin_anywhere(self) -> None:
+        super().begin_anywhere()
+        self._views = "template,template"  # speed alone is measured
 
     def _part(self, name: str, options: Mapping[str, Any], encoder: SentenceEncoder) -> Part:
         # Not in the settings: a run is named by them, and where its cache lies is no part of it.
         if options.get("light") == "$VIEWS":
-            options = {**options, "light": self._views}
+            options = {**options, "light": self._written_views()}
         return super()._part(name, options, encoder)
+
+    def _written_views(self) -> str:
+        """The slots as an option; their views are written before the first arm that reads them."""
+        if not self._views:
+            queries = self.corpus.sources["views"]
+            texts = [queries[row].texts[0] for row in range(len(queries))]
+            cache = self._folder() / f"views-{self._start_key()}.sqlite"
+            model = self.shared_start.leg_folder(self._leg)
+            self._views = light_views(cache, model, texts)
+        return self._views
 
 
 def corpus(name: str, data: Path) -> Corpus:
@@ -156,14 +160,14 @@ def placements(scores: NDArray[np.float64], positive: NDArray[np.bool_]) -> NDAr
     return placements
 
 
+STUDY = Definition(
+    "query_bert",
+    ("quora", "cross_domain", "made_up"),
+    corpus,
+    claims,
+    lambda name: "auc",
+    QueryBertStudy,
+)
+
 if __name__ == "__main__":
-    raise SystemExit(
-        main(
-            "query_bert",
-            ("quora", "cross_domain", "made_up"),
-            corpus,
-            claims,
-            lambda name: "auc",
-            QueryBertStudy,
-        )
-    )
+    raise SystemExit(main(STUDY))

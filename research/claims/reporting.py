@@ -10,6 +10,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,27 +22,33 @@ from verdicts import CLOSE, Claim, Results, decided, gains, table
 sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))
 from quality_sets import data_folder
 
-__all__ = ["main"]
+__all__ = ["Definition", "main"]
 
 
-def main(
-    name: str,
-    corpora: Sequence[str],
-    corpus: Callable[[str, Path], Corpus],
-    claims: Callable[[str], list[Claim]],
-    metric: Callable[[str], str],
-    study_of: Callable[[str, Corpus, str], Study] = Study,
-) -> int:
-    """Run a study on its corpora.
+@dataclass(frozen=True)
+class Definition:
+    """What a study's script adds to ``arms.toml``.
 
-    Args:
+    Attributes:
         name: of the study, in ``arms.toml``.
         corpora: names of all its corpora.
         corpus: makes one.
         claims: the claims that are decided on one.
         metric: by which arms are compared with ``start``, the start itself.
-        study_of: makes the study of a name, a corpus and a profile.
+        study: makes the study of a name, a corpus and a profile.
     """
+
+    name: str
+    corpora: Sequence[str]
+    corpus: Callable[[str, Path], Corpus]
+    claims: Callable[[str], list[Claim]]
+    metric: Callable[[str], str]
+    study: Callable[[str, Corpus, str], Study] = Study
+
+
+def main(definition: Definition) -> int:
+    """Run a study on its corpora."""
+    name = definition.name
     parser = argparse.ArgumentParser(description=f"The claims of {name}, in small.")
     known = profiles(name)
     parser.add_argument(
@@ -50,7 +57,9 @@ def main(
         default=known[-1],
         help="whole: all that is declared; two_cores: a provisional version (default: %(default)s)",
     )
-    parser.add_argument("--corpora", nargs="+", choices=corpora, help="default: the profile's")
+    parser.add_argument(
+        "--corpora", nargs="+", choices=definition.corpora, help="default: the profile's"
+    )
     parser.add_argument("--arms", nargs="+", help="run these and decide nothing")
     parser.add_argument("--seeds", nargs="+", type=int, help="run these and decide nothing")
     parser.add_argument(
@@ -70,8 +79,8 @@ def main(
     options = parser.parse_args()
     data = data_folder(options.data)
     found: dict[str, Any] = {}
-    for chosen in options.corpora or Study.corpora_of(name, options.profile) or corpora:
-        study = study_of(name, corpus(chosen, data), options.profile)
+    for chosen in options.corpora or Study.corpora_of(name, options.profile) or definition.corpora:
+        study = definition.study(name, definition.corpus(chosen, data), options.profile)
         if options.estimate:
             found[chosen] = print_estimate(study)
             continue
@@ -83,7 +92,8 @@ def main(
             for seed, arm in study.runs(options.arms, options.seeds):
                 study.run(arm, seed)
             continue
-        found[chosen] = _decided(study, claims(chosen), metric(chosen), options.finished)
+        claims, metric = definition.claims(chosen), definition.metric(chosen)
+        found[chosen] = _decided(study, claims, metric, options.finished)
     print(json.dumps({name: found, "profile": options.profile}))
     return 0
 

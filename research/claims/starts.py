@@ -13,7 +13,7 @@ import json
 import shutil
 import time
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,17 @@ from pocketquery.server.objectives import build_objective
 from pocketquery.server.pretraining import Part, PretrainingConfig, pretrain
 from pocketquery.server.training.log import read_log
 
-__all__ = ["ARMS", "WORK", "Start", "declared", "fingerprint", "start_names", "start_texts"]
+__all__ = [
+    "ARMS",
+    "WORK",
+    "Paused",
+    "Start",
+    "declared",
+    "fingerprint",
+    "pausing",
+    "start_names",
+    "start_texts",
+]
 
 WORK = Path(__file__).resolve().parents[2] / "runs" / "claims"
 ARMS = Path(__file__).with_name("arms.toml")
@@ -64,8 +74,31 @@ def _shared_layers(preset: str, tokenizer: Any, *, max_length: int, seed: int) -
     return SentenceEncoder(backbone, tokenizer, max_length=max_length, name=preset)
 
 
-class _Paused(Exception):
+class Paused(Exception):
     """The time is over, and a checkpoint has just been saved."""
+
+
+OnStep = Callable[[int, float], None]
+
+
+def pausing(ends: float | None, every: int, steps: int, then: OnStep | None = None) -> OnStep:
+    """To be called after each step: raises :class:`Paused` at the first checkpoint after ``ends``.
+
+    Args:
+        ends: by ``time.monotonic()``; None: it never does.
+        every: steps between checkpoints.
+        steps: of the whole training, whose last checkpoint is its end.
+        then: is called first.
+    """
+
+    def on_step(step: int, loss: float) -> None:
+        if then is not None:
+            then(step, loss)
+        over = ends is not None and time.monotonic() > ends
+        if over and step % every == 0 and step < steps:
+            raise Paused
+
+    return on_step
 
 
 def declared(table: str) -> Mapping[str, Any]:
@@ -203,19 +236,10 @@ class Start:
         to_device(encoder, device)
         ends = None if minutes is None else time.monotonic() + 60 * minutes
         run = folder.with_suffix(".run")
-
-        def pause(step: int, loss: float) -> None:
-            if (
-                ends
-                and time.monotonic() > ends
-                and step % _SAVED_EVERY == 0
-                and step < config.steps
-            ):
-                raise _Paused
-
+        on_step = pausing(ends, _SAVED_EVERY, config.steps)
         try:
-            pretrain(encoder, [Part(objective, texts)], config, run=run, on_step=pause)
-        except _Paused:
+            pretrain(encoder, [Part(objective, texts)], config, run=run, on_step=on_step)
+        except Paused:
             return False
         for module in (encoder, objective):
             # What is kept, and so can be published, is what the studies start from.

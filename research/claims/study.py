@@ -26,7 +26,7 @@ import torch
 from choice import Choice
 from gate import checked_leg
 from numpy.typing import NDArray
-from starts import WORK, Start, declared, fingerprint
+from starts import WORK, Start, declared, fingerprint, pausing
 
 from pocketquery.sdk.files import write_atomic
 from pocketquery.server.corpus.groups import Source
@@ -117,6 +117,8 @@ class Study:
     profile: str = "whole"
     settings: Mapping[str, Any] = field(init=False)
     start_said: str = field(init=False, default="")
+    ends: float | None = field(init=False, default=None)
+    """By time.monotonic(), when trainings raise Paused at a checkpoint; None: never."""
     _leg: int = field(init=False, default=-1)
     _rate: float = field(init=False, default=0.0)
     _named: str = field(init=False, default="")
@@ -146,6 +148,14 @@ class Study:
         self.start_said = f"{self.shared_start.name}, leg {self._leg}, {self._start_key()}"
         self._rate = self._chosen_rate()
 
+    def begin_stored(self) -> None:
+        """For reading what has been published, without the corpus's texts.
+
+        Raises:
+            SystemExit: as :meth:`begin`.
+        """
+        Study.begin(self, trains=False)
+
     def begin_anywhere(self) -> None:
         """For measuring speed alone: from any start and at any rate."""
         self._leg = self.shared_start.finished()
@@ -157,11 +167,11 @@ class Study:
         """Seed and arm of every run, one seed of all arms after the other."""
         names = list(arms or self.arms())
         asked = None if seeds is None else set(seeds)
-        every = sorted({seed for arm in names for seed in self._seeds(arm, more=bool(asked))})
+        every = sorted({seed for arm in names for seed in self.seeds(arm, more=bool(asked))})
         for seed in every:
             for arm in names:
                 wanted = asked is None or seed in asked
-                if wanted and seed in self._seeds(arm, more=bool(asked)):
+                if wanted and seed in self.seeds(arm, more=bool(asked)):
                     yield seed, arm
 
     def arms(self) -> list[str]:
@@ -173,21 +183,35 @@ class Study:
 
         Args:
             more: arms that are run from the study's further seeds as well.
-            finished: run nothing, and leave arms out that have not been run from all their seeds.
+            finished: run nothing. Of an arm whose further seeds have not all been run, take the
+                study's first seeds; leave it out where these have not been run either.
         """
         if not finished:
             for seed, arm in self.runs():
                 self.run(arm, seed)
         found: dict[str, Scores] = {}
         for arm in self.arms():
-            paths = [self.path(arm, seed) for seed in self._seeds(arm)]
-            if finished and not all(self._scores(path) for path in paths):
+            seeds = self._run_seeds(arm) if finished else self.seeds(arm, arm in more)
+            if not seeds:
                 continue
-            runs = [self.run(arm, seed) for seed in self._seeds(arm, arm in more)]
+            runs = [self.run(arm, seed) for seed in seeds]
             found[arm] = {metric: np.stack([run[metric] for run in runs]) for metric in runs[0]}
         return found
 
-    def _seeds(self, arm: str, more: bool = False) -> list[int]:
+    def missing(self, arm: str) -> list[int]:
+        """The arm's seeds that have not been run."""
+        return [seed for seed in self.seeds(arm) if not self._scores(self.path(arm, seed))]
+
+    def _run_seeds(self, arm: str) -> list[int]:
+        """All of the arm's seeds, else the study's first ones, where they have been run."""
+        missing = self.missing(arm)
+        own = self.seeds(arm)
+        for seeds in (own, [seed for seed in own if seed in self.settings["seeds"]]):
+            if not set(seeds) & set(missing):
+                return seeds
+        return []
+
+    def seeds(self, arm: str, more: bool = False) -> list[int]:
         """The arm's own seeds, of arms that differ by nothing else, or the study's."""
         own: list[int] | None = self.settings["arms"][arm].get("seeds")
         return own or [*self.settings["seeds"], *(self.settings.get("more_seeds", []) * more)]
@@ -216,7 +240,7 @@ class Study:
         entries = {
             f"{path.stem}/{metric}": values
             for arm in self.arms()
-            for path in (self.path(arm, seed) for seed in self._seeds(arm, more=True))
+            for path in (self.path(arm, seed) for seed in self.seeds(arm, more=True))
             for metric, values in self._scores(path).items()
         }
         entries |= {name: np.array(value) for name, value in self._chosen().items()}
@@ -276,12 +300,18 @@ class Study:
             return Trained(arm, seed, encoder.eval())
         objectives = [part.objective for part in parts]
         choice = None
-        if self.corpus.develop is not None and self.settings.get("choose_every"):
-            choice = Choice(
-                encoder, objectives, self.corpus.develop, self.settings["choose_every"], run
-            )
+        every = self.settings.get("choose_every")
+        if self.settings["arms"][arm].get("checkpoint") == "last":
+            every = None
+        if self.corpus.develop is not None and every:
+            choice = Choice(encoder, objectives, self.corpus.develop, every, run)
         shipped = pretrain(
-            encoder, parts, config, run=run, held_out=self._held_out(), on_step=choice
+            encoder,
+            parts,
+            config,
+            run=run,
+            held_out=self._held_out(),
+            on_step=pausing(self.ends, _SAVED_EVERY, config.steps, choice),
         )
         if choice is not None:
             shipped = choice.best(config.steps)
