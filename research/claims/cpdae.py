@@ -1,6 +1,6 @@
 """The claims of CPDAE (O11 to O14), in small.
 
-    python research/claims/cpdae.py [--corpora squad scifact made_up] [--data FOLDER]
+    python research/claims/cpdae.py [--data FOLDER]
 
 "A Contrastive Pre-training Approach to Learn Discriminative Autoencoder for Dense Retrieval". Every
 arm is pretrained on the documents and then fine-tuned alike, as a bi-encoder on questions with
@@ -9,9 +9,8 @@ a hundred (``low_``), at the rate that is best for the MLM arm on questions kept
 called ``_iterated`` are fine-tuned twice, as the paper does it: the encoder that has learnt from
 BM25's negatives finds harder ones, and the pretrained encoder learns anew from those.
 
-* ``squad``: paragraphs of Wikipedia articles, questions on articles of which fine-tuning saw none.
-* ``scifact``: abstracts of articles, and claims with the abstracts that they cite.
-* ``made_up``: titled documents; a title is the question, its document the passage.
+Passages are paragraphs of Wikipedia articles (SQuAD), with questions on articles of which
+fine-tuning saw none.
 
 ``common_mass`` is the share of the predicted word distributions on the 100 most frequent subword
 tokens, ``mass_on_present`` that on tokens which the text has, of each of some documents. Paragraphs
@@ -30,9 +29,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from fixtures.title_fixture import make_titled_documents
 from numpy.typing import NDArray
-from passage_tests import passage_test
 from reporting import Definition, main
 from retrieval_test import (
     RetrievalTest,
@@ -44,6 +41,7 @@ from retrieval_test import (
 )
 from starts import declared
 from study import Corpus, Scores, Study, Trained
+from texts.passage_tests import passage_test
 from verdicts import Claim, above, near, not_below, ours, sum_above
 
 from pocketquery.sdk.files import write_atomic
@@ -115,9 +113,9 @@ class _Asked(Corpus):
     developed: Callable[[Trained, str, float], float] = field(default=lambda *_: 0.0)
 
 
-def corpus(name: str, data: Path) -> Corpus:
+def corpus(data: Path) -> Corpus:
     """Documents to pretrain on, and questions to fine-tune, choose and test with."""
-    documents, test = _titles() if name == "made_up" else passage_test(name, data, _PAGES)
+    documents, test = passage_test(data, _PAGES)
     drawn = random.Random(1).sample(test.training, len(test.training))
     kept, learnt = drawn[:_KEPT], replace(test, training=drawn[_KEPT:])
     sampled = random.Random(0).sample(range(len(documents)), _SAMPLE)
@@ -147,7 +145,7 @@ def corpus(name: str, data: Path) -> Corpus:
         return scores | _predicted_words(trained, texts)
 
     return _Asked(
-        name,
+        "squad",
         documents,
         {},
         evaluate,
@@ -159,7 +157,7 @@ def corpus(name: str, data: Path) -> Corpus:
     )
 
 
-def claims(name: str) -> list[Claim]:
+def claims() -> list[Claim]:
     """The paper's orderings."""
     simple = ("ict", "prop", "simcse")
     low, middle, all_ = (
@@ -234,15 +232,6 @@ def _seconds(trained: Trained, triples: GroupList, test: RetrievalTest) -> float
     return float(sum(a_step * one["steps"] + encoded for one in sets))
 
 
-def _titles() -> tuple[GroupList, RetrievalTest]:
-    documents, _ = make_titled_documents(3_000, seed=0, held_out=0)
-    groups = [documents[row] for row in range(len(documents))]
-    passages = [" ".join(group.texts[1:]) for group in groups]
-    asked = [(group.texts[0], row) for row, group in enumerate(groups)]
-    bodies = [replace(group, texts=group.texts[1:], title=False) for group in groups]
-    return GroupList(bodies, "documents"), RetrievalTest(passages, asked[:2_000], asked[2_000:])
-
-
 def _predicted_words(trained: Trained, texts: Sequence[str]) -> Scores:
     """Of the decoders there are: where the mass lies that is predicted for each text."""
     decoders = [objective for objective in trained.objectives if isinstance(objective, Cpdae)]
@@ -259,9 +248,7 @@ def _predicted_words(trained: Trained, texts: Sequence[str]) -> Scores:
     return {name: np.array(values) for name, values in found.items()}
 
 
-STUDY = Definition(
-    "cpdae", ("squad", "scifact", "made_up"), corpus, claims, lambda name: "mrr@10", CpdaeStudy
-)
+STUDY = Definition("cpdae", "squad", corpus, claims, "mrr@10", CpdaeStudy)
 
 if __name__ == "__main__":
     raise SystemExit(main(STUDY))

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from passage_tests import passage_test
 from retrieval_test import dense_ranks, fine_tuned, first_triples, rank_scores, triples_of
 from starts import Start, declared, start_texts
+from texts.passage_tests import passage_test
 from two_way import Estimate, estimated
 
 from pocketquery.sdk.files import write_atomic
@@ -201,7 +201,7 @@ def _probed(
 
 def _retrieval(start: Start, leg: int, data: Path, device: str) -> dict[str, Any]:
     asked = declared("gate")["retrieval"]
-    _, test = passage_test("squad", data)
+    _, test = passage_test(data)
     right = [row for _, row in test.test]
     trained = to_device(start.trained(leg), device)
     scores: dict[str, list[NDArray[np.float64]]] = {"start": [], "drawn": []}

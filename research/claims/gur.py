@@ -1,20 +1,15 @@
 """The claims of GUR (O20 to O25), in small.
 
-    python research/claims/gur.py [--corpora wiki scifact made_up] [--data FOLDER]
+    python research/claims/gur.py [--data FOLDER]
 
 "Generate to Understand for Representation": infilling and contrast over pairs that share a long
 substring. ``GUR-X`` is the full objective minus X: here ``no_lm``, ``no_cl``, ``no_lcs``.
 Candidates are a title and a sentence below it in all arms; ``no_lcs`` takes any of them.
 
-* ``wiki``: pairs mined from Wikipedia pages, none of which SQuAD asks about, and from a manual of
-  software. Asked are SQuAD's questions on held-out articles over all paragraphs.
-* ``scifact``: pairs mined from SciFact's abstracts and those pages. Asked are SciFact's claims.
-* ``made_up``: titled documents; a title is to find the sentence that repeats some of it, classes
-  are topics.
-
-Classes of the first two are CLINC150's intents: told by their names (``zero_shot``) or from 10 or
-100 requests each (``few_shot``, ``hundred_shot``: by a linear classifier on vectors that stay as
-they are; ``few_tuned``, where all of the encoder is fine-tuned, on ``made_up`` alone).
+Pairs are mined from Wikipedia pages, none of which SQuAD asks about, and from a manual of
+software. Asked are SQuAD's questions on held-out articles over all paragraphs. Classes are
+CLINC150's intents: told by their names (``zero_shot``) or from 10 or 100 requests each
+(``few_shot``, ``hundred_shot``), by a linear classifier on vectors that stay as they are.
 
 ``lm_loss`` is the infilling loss on each of some held-out pairs. What is written is compared with
 what stood there, by F1 of the words: ``blanks`` of two words in those pairs, and, of the arm
@@ -29,21 +24,19 @@ all titles.
 from __future__ import annotations
 
 import random
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import torch
-from data_sets import exchange_duplicates, manual, pages, squad
-from fixtures.title_fixture import make_titled_documents
 from gate import intents
 from numpy.typing import NDArray
-from passage_tests import passage_test
 from reporting import Definition, main
 from retrieval_test import RetrievalTest, bm25_ranks, dense_ranks, rank_scores
 from study import Corpus, Scores, Trained
+from texts.data_sets import exchange_duplicates, manual, pages, squad
+from texts.passage_tests import passage_test
 from verdicts import Claim, above, far_above, near, not_below, ours, sum_above
 
 from pocketquery.server.corpus import split_sentences
@@ -58,15 +51,12 @@ from pocketquery_research.evaluation.labelled_texts import LabelledTexts, label_
 from pocketquery_research.objectives.infilling import Infiller
 
 Encode = Callable[[list[str]], NDArray[np.float32]]
-_SHOTS = {"few_shot": (10, "probe"), "hundred_shot": (100, "probe")}
-_TUNED = {"few_tuned": (10, "fine_tuning")}  # takes longer than all the rest
-"""Metric -> labelled texts of a class and how they are learnt from."""
+_SHOTS = {"few_shot": 10, "hundred_shot": 100}
+"""Metric -> labelled texts of a class."""
 _DEVELOPED = 500  # questions to choose by
 _PAGES = 2_000  # of Wikipedia, that pairs are mined from
-_ASKED = 5_000  # synthetic titles
 _PAIRS_A_TITLE = 10  # that the arm which writes titles draws
 _WRITTEN = 200  # titles, and texts with a blank
-_POOL, _TESTED = 140, (50, 200)  # texts of a class to sample from; least and most to be scored on
 
 
 @dataclass(frozen=True)
@@ -86,9 +76,9 @@ class _Task:
     titled: Sequence[tuple[str, str]] = ()
 
 
-def corpus(name: str, data: Path) -> Corpus:
+def corpus(data: Path) -> Corpus:
     """Documents to mine and the tasks; the pairs with and without the LCS filter."""
-    documents, task = _titles() if name == "made_up" else _public(name, data)
+    documents, task = _documents_and_task(data)
     groups = [documents[row] for row in range(len(documents))]
     mined = {
         "lcs": LcsConfig(candidates="title"),
@@ -105,7 +95,7 @@ def corpus(name: str, data: Path) -> Corpus:
     chosen_by = task.retrieval.training[:: max(1, len(task.retrieval.training) // _DEVELOPED)]
     overlap = _overlap(task.retrieval)
     return Corpus(
-        name,
+        "wiki",
         documents,
         sources,
         lambda trained: _evaluate(trained, task, overlap),
@@ -113,9 +103,8 @@ def corpus(name: str, data: Path) -> Corpus:
     )
 
 
-def claims(name: str) -> list[Claim]:
+def claims() -> list[Claim]:
     """The paper's orderings."""
-    few = ("few_shot", "few_tuned") if name == "made_up" else ("few_shot",)
     return [
         Claim(
             "O20",
@@ -137,13 +126,10 @@ def claims(name: str) -> list[Claim]:
                 above("full", "no_lcs", "zero_shot"),
             ],
         ),
-        *(
-            Claim(
-                f"O22, {metric}",
-                "ten a class: full > no CL and full > no LM",
-                [above("full", "no_cl", metric), above("full", "no_lm", metric)],
-            )
-            for metric in few
+        Claim(
+            "O22",
+            "ten a class: full > no CL and full > no LM",
+            [above("full", "no_cl", "few_shot"), above("full", "no_lm", "few_shot")],
         ),
         Claim(
             "O23",
@@ -162,83 +148,36 @@ def claims(name: str) -> list[Claim]:
             "a hundred a class: all arms within 0.03",
             [ours(near("full", arm, "hundred_shot", 0.03)) for arm in ("no_lm", "no_cl", "no_lcs")],
         ),
-        *(_overlap_claims(name) if name != "made_up" else []),  # these all share two words of four
-    ]
-
-
-def _overlap_claims(name: str) -> list[Claim]:
-    low = "duplicates" if name == "wiki" else "low_recall@10"
-    return [
         Claim(
             "O25",
             "full > BM25 where two texts share few words, BM25 better where they share many",
             [
-                ours(above("full", "bm25", low)),
+                ours(above("full", "bm25", "duplicates")),
                 ours(above("bm25", "full", "high_recall@10")),
             ],
-            [above("full", "bm25", "low_recall@10")] if low == "duplicates" else [],
-        )
+            [above("full", "bm25", "low_recall@10")],
+        ),
     ]
 
 
-def _public(name: str, data: Path) -> tuple[GroupList, _Task]:
-    """Documents that SQuAD's and SciFact's questions are not about; intents to be told."""
-    read, retrieval = passage_test("squad" if name == "wiki" else name, data)
+def _documents_and_task(data: Path) -> tuple[GroupList, _Task]:
+    """Documents that SQuAD's questions are not about; intents to be told."""
+    _, retrieval = passage_test(data)
     more, held_out = pages(data, _PAGES)
-    seen = [more[row] for row in range(len(more))]
-    if name == "scifact":
-        seen += [read[row] for row in range(len(retrieval.passages))]
-    else:
-        seen += manual(data)
+    seen = [*(more[row] for row in range(len(more))), *manual(data)]
     pairs, titles = exchange_duplicates(data)
-    close = _least_alike(pairs) if name == "wiki" else []
     train, test = intents(data)
     named = _in_words(train), _in_words(test)
     paragraphs = squad(data).documents
     drawn = (paragraphs[i] for i in random.Random(0).sample(range(len(paragraphs)), _WRITTEN))
     titled = [(group.texts[0], " ".join(group.texts[1:])) for group in drawn]
-    task = _Task(retrieval, *named, _held_pairs(held_out), close, titles, titled)
+    task = _Task(retrieval, *named, _held_pairs(held_out), _least_alike(pairs), titles, titled)
     return GroupList(seen, "documents"), task
 
 
 def _in_words(labelled: LabelledTexts) -> LabelledTexts:
     """With the classes' names put into words, as a person would write them."""
     return replace(labelled, names=tuple(label_text(name) for name in labelled.names))
-
-
-def _titles() -> tuple[GroupList, _Task]:
-    documents, found = make_titled_documents(3_000, seed=0, held_out=10_000)
-    titles, sentences = found.titles[:_ASKED], found.sentences[:_ASKED]
-    asked = list(zip(titles, range(_ASKED), strict=True))
-    retrieval = RetrievalTest(sentences, asked[::5], [one for i, one in enumerate(asked) if i % 5])
-    samples = [(text, found.labels[topic]) for text, topic in found.samples]
-    train, test = _halves(samples)
-    held = [
-        Group(str(row), pair, (), "en")
-        for row, pair in enumerate(zip(titles[:256], sentences[:256], strict=True))
-    ]
-    return documents, _Task(retrieval, train, test, GroupList(held, "pairs"))
-
-
-def _halves(samples: list[tuple[str, str]]) -> tuple[LabelledTexts, LabelledTexts]:
-    """Samples to learn from and to be scored on, of every class that has enough for both."""
-    by_class: dict[str, list[str]] = defaultdict(list)
-    for text, name in samples:
-        by_class[name].append(text)
-    least, most = _TESTED
-    rng = random.Random(0)
-    train: list[tuple[str, str]] = []
-    test: list[tuple[str, str]] = []
-    for name, texts in sorted(by_class.items()):
-        rng.shuffle(texts)
-        if len(texts) >= _POOL + least:
-            train += [(text, name) for text in texts[:_POOL]]
-            test += [(text, name) for text in texts[_POOL : _POOL + most]]
-    return _labelled(train), _labelled(test)
-
-
-def _labelled(samples: list[tuple[str, str]]) -> LabelledTexts:
-    return LabelledTexts.of([text for text, _ in samples], [name for _, name in samples])
 
 
 def _held_pairs(paragraphs: Sequence[str]) -> GroupList:
@@ -286,13 +225,13 @@ def _evaluate(trained: Trained, task: _Task, overlap: NDArray[np.float64]) -> Sc
     right = zero_shot_classes(encode, task.train.names, task.test.texts) == task.test.classes
     scores = _bucketed(ranks, overlap) | {"zero_shot": right.astype(np.float64)}
     least = int(np.bincount(task.train.classes).min())
-    for name, (examples, head) in (_SHOTS | ({} if task.titles else _TUNED)).items():
+    for name, examples in _SHOTS.items():
         found = few_shot(
             trained.encoder,
             task.train,
             task.test,
             per_class=examples,
-            head=head,
+            head="probe",
             samplings=1 if least == examples else None,  # else all drawings are one
             seed=trained.seed,
         )
@@ -352,7 +291,7 @@ def _written(trained: Trained, task: _Task) -> Scores:
     return scores
 
 
-STUDY = Definition("gur", ("wiki", "scifact", "made_up"), corpus, claims, lambda name: "recall@100")
+STUDY = Definition("gur", "wiki", corpus, claims, "recall@100")
 
 if __name__ == "__main__":
     raise SystemExit(main(STUDY))

@@ -32,12 +32,12 @@ import numpy as np
 import torch
 from auto_mlm import answer_hits
 from data_files import objects
-from data_sets import news, services
 from numpy.typing import NDArray
-from passage_tests import passage_test
 from quality_sets import data_folder
 from query_bert import placements
 from retrieval_test import dense_ranks, rank_scores
+from texts.data_sets import news, services
+from texts.passage_tests import passage_test
 
 from pocketquery.sdk.files import write_atomic
 from pocketquery.sdk.index.documents import content
@@ -283,7 +283,7 @@ def tests_of(data: Path) -> dict[str, Test]:
 
 
 def _questions(data: Path, encode: Encode) -> Scores:
-    _, test = passage_test("squad", data)
+    _, test = passage_test(data)
     asked = encode([text for text, _ in test.test])
     ranks = dense_ranks(asked, encode(test.passages), [row for _, row in test.test])
     return rank_scores(ranks)["recall@10"]

@@ -19,6 +19,8 @@ from estimates import print_estimate
 from study import Corpus, Study, profiles
 from verdicts import CLOSE, Claim, Results, decided, gains, table
 
+from pocketquery.server.corpus.groups import GroupList
+
 sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))
 from quality_sets import data_folder
 
@@ -31,23 +33,28 @@ class Definition:
 
     Attributes:
         name: of the study, in ``arms.toml``.
-        corpora: names of all its corpora.
-        corpus: makes one.
-        claims: the claims that are decided on one.
+        corpus_name: names its corpus in tables and files.
+        corpus: reads it from the folder of the public sets.
+        claims: the claims that it decides.
         metric: by which arms are compared with ``start``, the start itself.
         study: makes the study of a name, a corpus and a profile.
     """
 
     name: str
-    corpora: Sequence[str]
-    corpus: Callable[[str, Path], Corpus]
-    claims: Callable[[str], list[Claim]]
-    metric: Callable[[str], str]
+    corpus_name: str
+    corpus: Callable[[Path], Corpus]
+    claims: Callable[[], list[Claim]]
+    metric: str
     study: Callable[[str, Corpus, str], Study] = Study
+
+    def stored(self, profile: str) -> Study:
+        """The study without its texts, to read published scores by."""
+        nothing = Corpus(self.corpus_name, GroupList([], "documents"), {}, lambda trained: {})
+        return self.study(self.name, nothing, profile)
 
 
 def main(definition: Definition) -> int:
-    """Run a study on its corpora."""
+    """Run a study, or decide from what is stored."""
     name = definition.name
     parser = argparse.ArgumentParser(description=f"The claims of {name}, in small.")
     known = profiles(name)
@@ -55,10 +62,8 @@ def main(definition: Definition) -> int:
         "--profile",
         choices=known,
         default=known[-1],
-        help="whole: all that is declared; two_cores: a provisional version (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--corpora", nargs="+", choices=definition.corpora, help="default: the profile's"
+        help="whole: all that is declared; two_cores: the version that was run (default: "
+        "%(default)s)",
     )
     parser.add_argument("--arms", nargs="+", help="run these and decide nothing")
     parser.add_argument("--seeds", nargs="+", type=int, help="run these and decide nothing")
@@ -66,40 +71,38 @@ def main(definition: Definition) -> int:
         "--estimate", action="store_true", help="take a few steps of each arm, say what all cost"
     )
     parser.add_argument(
-        "--publish",
-        action="store_true",
-        help="copy all scores so far to research/reference/claims, and decide nothing",
-    )
-    parser.add_argument(
         "--finished",
         action="store_true",
-        help="train nothing, and decide of the arms that have been run from all their seeds",
+        help="train nothing and read no texts: decide from the scores that are stored",
     )
     parser.add_argument("--data", help="default: POCKETQUERY_DATA, else data")
     options = parser.parse_args()
-    data = data_folder(options.data)
-    found: dict[str, Any] = {}
-    for chosen in options.corpora or Study.corpora_of(name, options.profile) or definition.corpora:
-        study = definition.study(name, definition.corpus(chosen, data), options.profile)
+    found: dict[str, Any]
+    if options.finished:
+        study = definition.stored(options.profile)
+        study.begin_stored()
+        found = _decided(study, definition, finished=True)
+    else:
+        corpus = definition.corpus(data_folder(options.data))
+        study = definition.study(name, corpus, options.profile)
         if options.estimate:
-            found[chosen] = print_estimate(study)
-            continue
-        study.begin(trains=not (options.finished or options.publish))
-        if options.publish:
-            found[chosen] = str(study.publish())
-            continue
-        if options.arms or options.seeds:
-            for seed, arm in study.runs(options.arms, options.seeds):
-                study.run(arm, seed)
-            continue
-        claims, metric = definition.claims(chosen), definition.metric(chosen)
-        found[chosen] = _decided(study, claims, metric, options.finished)
+            found = print_estimate(study)
+        else:
+            study.begin()
+            if options.arms or options.seeds:
+                for seed, arm in study.runs(options.arms, options.seeds):
+                    study.run(arm, seed)
+                found = {}
+            else:
+                found = _decided(study, definition, finished=False)
+            study.publish()
     print(json.dumps({name: found, "profile": options.profile}))
     return 0
 
 
-def _decided(study: Study, claims: Sequence[Claim], metric: str, finished: bool) -> dict[str, Any]:
-    """Run, print and return one corpus's results."""
+def _decided(study: Study, definition: Definition, *, finished: bool) -> dict[str, Any]:
+    """Run, print and return the results."""
+    claims, metric = definition.claims(), definition.metric
     results = study.results(finished=True) if finished else _with_more_seeds(study, claims)
     metrics = list(dict.fromkeys(name for scores in results.values() for name in scores))
     print(f"\n{table(study.corpus.name, results, metrics)}\n")

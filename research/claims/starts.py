@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from data_sets import ciphers, pages
+from texts.data_sets import pages
+from texts.two_languages import two_languages
 from transformers import AlbertConfig, AutoModel, AutoTokenizer
 
 from pocketquery.sdk.files import write_atomic
@@ -39,6 +40,7 @@ __all__ = [
     "Paused",
     "Start",
     "declared",
+    "declared_entries",
     "fingerprint",
     "pausing",
     "start_names",
@@ -107,6 +109,12 @@ def declared(table: str) -> Mapping[str, Any]:
     return found
 
 
+def declared_entries(table: str) -> list[Mapping[str, Any]]:
+    """An array of tables of ``arms.toml``."""
+    found: list[Mapping[str, Any]] = tomllib.loads(ARMS.read_text(encoding="utf-8"))[table]
+    return found
+
+
 def start_names() -> list[str]:
     """All starts that are declared."""
     return list(declared("starts"))
@@ -118,11 +126,11 @@ def start_texts(name: str, data: Path, most: int | None = None) -> tuple[GroupLi
     Args:
         name: of the start.
         data: folder of the public sets.
-        most: pages to read; None for all.
+        most: pages of Wikipedia to read; None for all.
     """
-    if name != "ciphers":
+    if name != "manual":
         return pages(data, most)
-    made = ciphers(data, most)
+    made = two_languages()
     return made.documents, [text for pair in made.pairs for text in pair]
 
 

@@ -41,7 +41,7 @@ _PUBLISHED = Path(__file__).resolve().parents[1] / "reference" / "claims"
 _DIAGNOSED = 500  # steps between looks at the geometry
 _SAVED_EVERY = 100  # steps between checkpoints
 _LOOKED_AT = 128  # texts
-_NOT_OF_A_RUN = ("arms", "seeds", "more_seeds", "only", "corpora", "start", "rates")
+_NOT_OF_A_RUN = ("arms", "seeds", "more_seeds", "only", "start", "rates")
 
 
 Scores = dict[str, NDArray[np.float64]]
@@ -127,12 +127,6 @@ class Study:
     def __post_init__(self) -> None:
         self.settings = settings_of(self.name, self.profile)
         self.shared_start = Start(self.settings["start"])
-
-    @staticmethod
-    def corpora_of(name: str, profile: str) -> list[str]:
-        """The corpora that a profile names; none where it leaves them open."""
-        found: list[str] = settings_of(name, profile).get("corpora", [])
-        return found
 
     def begin(self, *, trains: bool = True) -> None:
         """Take the start that passed its gate, and the learning rate.

@@ -8,12 +8,13 @@ all of its items is therefore stretched by the inverse before rows are drawn.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["LEVEL", "Estimate", "estimated", "resampled_seeds_and_items"]
+__all__ = ["Estimate", "estimated", "resampled", "summarised"]
 
 LEVEL = 0.05
 _SAMPLES = 10_000
@@ -52,30 +53,49 @@ class Estimate:
 
 def estimated(table: Table, bound: float = 0.0) -> Estimate:
     """The mean of paired differences, float64 (seeds, items), and whether it is above ``bound``."""
-    means = resampled_seeds_and_items([table])[0]
+    return summarised(float(table.mean()), resampled([table])[0], bound, len(table))
+
+
+def summarised(mean: float, means: Table, bound: float, seeds: int) -> Estimate:
+    """An estimate of the figure ``mean`` from its resampled values, float64 (samples,)."""
     low, high = np.quantile(means, [LEVEL, 1 - LEVEL])
     p = (1 + (means <= bound).sum()) / (1 + len(means))
-    return Estimate(float(table.mean()), float(low), float(high), float(p), len(table))
+    return Estimate(mean, float(low), float(high), float(p), seeds)
 
 
-def resampled_seeds_and_items(tables: list[Table], seed: int = 0) -> Table:
+def resampled(tables: list[Table], seed: int = 0) -> Table:
     """The means of several tables in the same resamples, float64 (tables, samples).
 
     Args:
         tables: each float64 (seeds, items), of the same seeds and the same items.
         seed: of the resampling.
     """
-    rng = np.random.default_rng(seed)
     stretched = np.stack([_stretched(table) for table in tables])  # (tables, seeds, items)
     seeds, items = stretched.shape[1:]
     means = np.empty((len(tables), _SAMPLES))
-    for first in range(0, _SAMPLES, _SLICE):
-        rows = rng.multinomial(seeds, np.full(seeds, 1 / seeds), _SLICE) / seeds
-        columns = rng.multinomial(items, np.full(items, 1 / items), _SLICE) / items
-        for number, table in enumerate(stretched):
-            found = np.einsum("ri,ri->r", rows @ table, columns)
-            means[number, first : first + _SLICE] = found
+    for number, (of_seeds, of_items) in enumerate(_drawn(seeds, items, seed)):
+        rows, columns = of_seeds / seeds, of_items / items
+        drawn = slice(number * _SLICE, (number + 1) * _SLICE)
+        for table, found in zip(stretched, means, strict=True):
+            found[drawn] = np.einsum("ri,ri->r", rows @ table, columns)
     return means
+
+
+@functools.lru_cache(maxsize=3)
+def _drawn(seeds: int, items: int, seed: int) -> list[tuple[NDArray[np.int64], NDArray[np.uint8]]]:
+    """How often each seed and each item is in each resample, slice by slice.
+
+    int64 (slice, seeds) and uint8 (slice, items): an item is hardly ever in one a dozen times. Most
+    links have equally many seeds and items as another one, and drawing is most of their time.
+    """
+    rng = np.random.default_rng(seed)
+    return [
+        (
+            rng.multinomial(seeds, np.full(seeds, 1 / seeds), _SLICE),
+            rng.multinomial(items, np.full(items, 1 / items), _SLICE).astype(np.uint8),
+        )
+        for _ in range(0, _SAMPLES, _SLICE)
+    ]
 
 
 def _stretched(table: Table) -> Table:

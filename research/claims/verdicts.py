@@ -12,15 +12,20 @@ Bounds that are ours, because the paper names none, are marked so.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from two_way import LEVEL, Estimate, estimated, resampled_seeds_and_items
+from two_way import Estimate, estimated, resampled, summarised
 
 __all__ = [
+    "ABSENT",
     "CLOSE",
+    "FAILS",
+    "HOLDS",
+    "OPEN",
     "Claim",
     "Link",
     "Results",
@@ -29,11 +34,11 @@ __all__ = [
     "decided",
     "far_above",
     "gains",
+    "margin_above",
     "near",
     "not_above",
     "not_below",
     "ours",
-    "share_of_draws",
     "sum_above",
     "table",
     "weighted",
@@ -57,14 +62,18 @@ class Link:
         verdict: "holds", "does not hold" or "undecided"; "not run" where arms are missing.
         evidence: the figures.
         arms: that were compared.
-        difference: of the means; None where there is no single one.
+        estimate: of what the bound is held against; None where arms are missing.
+        difference: of two arms' means; None where there is no single one.
+        bound: that the estimate is held against; of a tolerance the nearer end.
     """
 
     text: str
     verdict: str
     evidence: str
     arms: tuple[str, ...]
+    estimate: Estimate | None = None
     difference: float | None = None
+    bound: float = 0.0
 
     def __str__(self) -> str:
         return f"{self.verdict}: {self.text}: {self.evidence}"
@@ -167,7 +176,8 @@ def near(one: str, other: str, metric: str, tolerance: float) -> Check:
         outside = found.low > tolerance or found.high < -tolerance
         verdict = HOLDS if inside else FAILS if outside else OPEN
         text = f"{one} ~ {other} ({metric}, within {tolerance})"
-        return Link(text, verdict, found.interval, (one, other), found.mean)
+        bound = math.copysign(tolerance, found.mean)
+        return Link(text, verdict, found.interval, (one, other), found, found.mean, bound)
 
     return check
 
@@ -210,34 +220,31 @@ def sum_above(text: str, parts: Sequence[tuple[float, str, str]]) -> Check:
     return check
 
 
-def share_of_draws(
+def margin_above(
     text: str,
     arms: Sequence[str],
     metric: str,
-    is_so: Callable[[NDArray[np.float64]], NDArray[np.bool_]],
+    margin: Callable[[NDArray[np.float64]], NDArray[np.float64]],
 ) -> Check:
-    """Something about the order of several arms' means, which has to be so in nearly all resamples.
+    """A margin in the order of several arms' means is above 0.
 
     Args:
         text: the link in words.
         arms: n of them.
         metric: of theirs.
-        is_so: of the means, float64 (n, samples), whether it is so in each resample, bool
-            (samples,). The link holds where it is in all but a twentieth, and does not where it is
-            in less than a twentieth.
+        margin: by how much the order is as claimed, float64 (samples,), of the means in each
+            sample, float64 (n, samples).
     """
 
     def check(results: Results) -> Link:
         seeds = min(len(results[arm][metric]) for arm in arms)
         tables = [results[arm][metric][:seeds] for arm in arms]
-        share = float(is_so(resampled_seeds_and_items(tables)).mean())
-        verdict = HOLDS if share > 1 - LEVEL else FAILS if share < LEVEL else OPEN
-        means = ", ".join(
-            f"{arm} {table.mean():.4f}" for arm, table in zip(arms, tables, strict=True)
-        )
-        evidence = f"{means}; so in {share:.3f} of the resamples, {seeds} seeds"
-        spread = max(t.mean() for t in tables) - min(t.mean() for t in tables)
-        return Link(f"{text} ({metric})", verdict, evidence, tuple(arms), float(spread))
+        means = np.array([[table.mean()] for table in tables])
+        found = summarised(float(margin(means)[0]), margin(resampled(tables)), 0.0, seeds)
+        verdict = HOLDS if found.low > 0 else FAILS if found.high < 0 else OPEN
+        said = ", ".join(f"{arm} {mean:.4f}" for arm, (mean,) in zip(arms, means, strict=True))
+        evidence = f"{said}; margin {found}"
+        return Link(f"{text} ({metric})", verdict, evidence, tuple(arms), found)
 
     return check
 
@@ -257,7 +264,7 @@ def _link(
 ) -> Link:
     found = estimated(differences, least)
     verdict = HOLDS if found.low > least else FAILS if found.high < least else OPEN
-    return Link(text, verdict, str(found), arms, found.mean)
+    return Link(text, verdict, str(found), arms, found, found.mean, least)
 
 
 def gains(results: Results, metric: str) -> dict[str, Estimate]:

@@ -31,11 +31,11 @@ import numpy as np
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "claims"))
 sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))
-from data_sets import pages
 from gate import checked_leg
 from quality_sets import SETS, data_folder, read_set
 from starts import Start, start_names
 from study_results import store
+from texts.data_sets import pages
 
 from pocketquery.client.bootstrap import bootstrap_difference
 from pocketquery.sdk.files import write_atomic

@@ -1,1 +1,1 @@
-"""The papers' protocols: classification, duplicates, candidates, margins and the like."""
+"""The papers' protocols: classification, duplicates, margins and the like."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -69,9 +70,23 @@ def work(tmp_path: Path) -> Iterator[Path]:
 
 
 def sessions() -> Any:
-    from fixtures.session_fixture import make_sessions
+    """Turns about drawn things, enough words for a vocabulary of 300."""
+    from pocketquery.server.corpus.groups import Group, GroupList
 
-    return make_sessions(60, seed=0)[0]
+    rng = random.Random(0)
+    things = ("invoice", "delivery", "password", "account", "refund", "subscription", "router")
+    asked = ("how do i change the {}", "my {} is wrong", "where can i find the {}", "help with {}")
+    groups = []
+    for number in range(60):
+        thing = rng.choice(things)
+        turns = (
+            rng.choice(asked).format(thing),
+            f"hello, open the page of your {thing} first",
+            f"the {rng.choice(things)} is not there",
+            f"then write to us about the {thing}",
+        )
+        groups.append(Group(str(number), turns, ("user", "agent") * 2, "en"))
+    return GroupList(groups, "sessions")
 
 
 def trained_start() -> Any:
@@ -274,9 +289,89 @@ def test_a_run_is_named_alike_wherever_its_cache_lies(
         "_part",
         lambda self, name, options, encoder: built.append(options["light"]),
     )
-    options = {"light": "$VIEWS", "heavy": "shuffle"}
+    options = {"slots": "$VIEWS"}
     for place in ("/a/views.sqlite", "/b/views.sqlite"):
-        study._views = place
+        study._views = {"light": place, "heavy": place}
         study._part("query_bert", options, None)
     assert built == ["/a/views.sqlite", "/b/views.sqlite"]
-    assert options["light"] == "$VIEWS"  # what a run's name is made of
+    assert options == {"slots": "$VIEWS"}  # what a run's name is made of
+
+
+def test_a_heavy_view_is_a_marked_duplicate_of_the_question_a_light_one_is_of(work: Path) -> None:
+    from texts.views import ForumDuplicate, add_duplicates
+
+    from pocketquery_research.augmentation.cached import Cached
+    from pocketquery_research.augmentation.rules.question_templates import Template
+    from pocketquery_research.augmentation.variant_cache import VariantCache
+
+    path = work / "views.sqlite"
+    with VariantCache(path) as cache:
+        light = cache.introduce(Template())
+        cache.add(light, [("how to cook rice", 0, "how do i cook rice")])
+        add_duplicates(cache, [Template()], {"how to cook rice": ["best way to boil rice"]})
+    cached = Cached(str(path), ForumDuplicate.name)
+    assert cached.strength == "heavy"
+    for text in ("how to cook rice", "how do i cook rice"):
+        assert cached.augment(text, random.Random(0)).text == "best way to boil rice"
+    assert not cached.augment("how to cook pasta", random.Random(0)).changed
+
+
+def test_a_manual_is_dealt_and_its_held_out_pages_are_paired(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from texts import two_languages
+
+    folders = {"en": "en-US", "de": "de"}
+    for number in range(12):
+        for language, folder in folders.items():
+            text = work / "manual" / folder / "text"
+            text.mkdir(parents=True, exist_ok=True)
+            lines = [f"{language} page {number} says line {line}" for line in range(4)]
+            body = "".join(f"<p>{line}</p>" for line in lines)
+            html = f'<div id="DisplayArea"><h1>{language} {number}</h1>{body}</div>'
+            (text / f"{number}.html").write_text(html, encoding="utf-8")
+    monkeypatch.setenv("POCKETQUERY_MANUAL", str(work / "nowhere"))
+    with pytest.raises(SystemExit, match="libreoffice-help-de"):
+        two_languages.two_languages()
+    monkeypatch.setenv("POCKETQUERY_MANUAL", str(work / "manual"))
+    monkeypatch.setattr(two_languages, "_HELD_OUT", 2)
+    made = two_languages.two_languages()
+    groups = [made.documents[row] for row in range(len(made.documents))]
+    pages = [group.id.partition("/")[2] for group in groups]
+    assert len(set(pages)) == len(pages) == 10
+    assert {group.lang for group in groups} == {"en", "de"}
+    learnt = {text for group in groups for text in group.texts}
+    assert len(made.pairs) == 8
+    for english, german in made.pairs:
+        assert english.replace("en ", "de ", 1) == german
+        assert not {english, german} & learnt
+    for texts in made.unseen.values():
+        assert texts
+        assert not set(texts) & learnt
+
+
+def test_what_is_decided_or_run_is_no_longer_waiting(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import backlog
+    from stored import Decision
+
+    entries = [
+        {"claims": ["O1"], "study": "a", "arms": ["x"], "minutes": 30},
+        {"claims": ["O2", "O3"], "study": "a", "arms": ["y"], "minutes": 10},
+        {"claims": ["O3"], "study": "b", "arms": ["z"], "minutes": 60},
+    ]
+    lacking = {"x": 2, "y": 3, "z": 1}
+    verdicts = {"O1": "does not hold", "O2": "not run", "O3": "undecided"}
+    monkeypatch.setattr(backlog, "declared_entries", lambda table: entries)
+    monkeypatch.setattr(backlog, "_missing", lambda entry: lacking[entry["arms"][0]])
+    monkeypatch.setattr(
+        backlog,
+        "decisions",
+        lambda asked: [Decision(o, "", "", verdicts[o], [], {}) for o in asked],
+    )
+    left = list(backlog.waiting())
+    assert [(one.place, one.runs, one.hours) for one in left] == [(1, 3, 0.5), (2, 1, 1.0)]
+    lacking["y"] = 0
+    assert [one.entry["claims"] for one in backlog.waiting(["O3"])] == [["O3"]]
+    assert list(backlog.waiting(["O2"])) == []

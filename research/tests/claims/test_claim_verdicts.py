@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -84,20 +85,25 @@ def test_far_above_and_tolerances() -> None:
     assert not_above("a", "b", "m", 0.02)(results).verdict == FAILS
 
 
-def test_an_order_of_several_arms_has_to_be_so_in_nearly_all_resamples() -> None:
-    from verdicts import HOLDS, OPEN, share_of_draws
+def test_an_order_of_several_arms_is_decided_by_its_margin() -> None:
+    from verdicts import FAILS, HOLDS, OPEN, margin_above
 
-    def first_lowest(means: Table) -> NDArray[np.bool_]:
-        lowest: NDArray[np.bool_] = means[0] < means[1:].min(axis=0)
-        return lowest
+    def first_lowest(means: Table) -> Table:
+        margin: Table = means[1:].min(axis=0) - means[0]
+        return margin
 
     arms = ("a", "b", "c")
     clear = {arm: {"m": scores(mean)} for arm, mean in zip(arms, (0.4, 0.5, 0.6), strict=True)}
-    assert share_of_draws("a is lowest", arms, "m", first_lowest)(clear).verdict == HOLDS
+    found = margin_above("a is lowest", arms, "m", first_lowest)(clear)
+    assert found.verdict == HOLDS
+    assert found.estimate is not None
+    assert found.estimate.mean == pytest.approx(0.1)
+    turned = margin_above("c is lowest", arms[::-1], "m", first_lowest)(clear)
+    assert turned.verdict == FAILS
     noise = {
         arm: {"m": scores(0.5 + 0.0005 * n)[:, :: 1 - 2 * (n % 2)]} for n, arm in enumerate(arms)
     }
-    assert share_of_draws("a is lowest", arms, "m", first_lowest)(noise).verdict == OPEN
+    assert margin_above("a is lowest", arms, "m", first_lowest)(noise).verdict == OPEN
 
 
 def test_a_claim_is_as_its_links_are_and_says_each() -> None:
@@ -126,3 +132,32 @@ def test_seeds_of_two_arms_go_together_in_their_order() -> None:
     assert compared(results, "m", {"a": 1, "b": -1}).tolist() == [[0, 1], [2, 3], [4, 5]]
     assert compared(results, "m", {"a": 1, "start": -1}).shape == (5, 2)
     assert compared(results, "m", {"start": 1}).shape == (1, 2)
+
+
+def test_every_arm_that_a_claim_compares_is_stored_or_waiting_for_it() -> None:
+    from starts import declared_entries
+    from stored import PROFILE, STUDIES, definition, results_of
+    from study import settings_of
+
+    class Asked(dict[str, dict[str, Table]]):
+        """Scores of any arm; remembers which were asked for."""
+
+        def __missing__(self, arm: str) -> dict[str, Table]:
+            self[arm] = defaultdict(lambda: np.zeros((3, 4)))
+            return self[arm]
+
+    for study in STUDIES:
+        there = set(results_of(study))
+        arms = set(settings_of(study, PROFILE).get("only", settings_of(study, PROFILE)["arms"]))
+        for claim in definition(study).claims():
+            asked = Asked()
+            for check in claim.checks:
+                check(asked)
+            named = {
+                arm
+                for entry in declared_entries("backlog")
+                if claim.id.partition(", ")[0] in entry["claims"]
+                for arm in entry.get("arms", ())
+            }
+            assert set(asked) <= arms, claim.id
+            assert set(asked) <= there | named, claim.id

@@ -1,10 +1,11 @@
-"""Light views of questions, written once: what stands in for a paraphraser and a back-translation.
+"""Views of questions, written once: two light ones, and a heavy one that people wrote.
 
 ``paraphrase`` fills masked words by the start, which has learnt masked words; ``back_translation``
 says the question in another form, with synonyms out of WordNet's lists (a copy that the user has:
 Debian's package wordnet-base, unpacked, in ``POCKETQUERY_WORDNET``). What a teacher finds far from
 its question is tried again, and at last left as it was; where that is so for more than a fifth of
-the questions, there is nothing to learn from and the run ends.
+the questions, there is nothing to learn from and the run ends. The heavy views are
+``forum_duplicate``, another question that the forum marked as asking the same, and word order.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from fixtures.wordnet_lists import read_first_senses
+from texts.wordnet_lists import read_first_senses
 
-from pocketquery.client.views.augmenters import Strength
+from pocketquery.client.views.augmenters import Augmenter, Strength
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery_research.augmentation.contextual import Contextual
 from pocketquery_research.augmentation.fill import fill
@@ -29,7 +30,7 @@ from pocketquery_research.augmentation.rules.question_templates import Template
 from pocketquery_research.augmentation.rules.synonyms import Synonyms
 from pocketquery_research.augmentation.variant_cache import VariantCache
 
-__all__ = ["BackTranslation", "Paraphrase", "light_views"]
+__all__ = ["BackTranslation", "ForumDuplicate", "Paraphrase", "add_duplicates", "written_views"]
 
 _TRIES = 6
 _VARIANTS = 3  # of each question and slot
@@ -128,16 +129,35 @@ class BackTranslation(_NearView):
         return Synonyms(table=read_first_senses(Path(self.words)), rate=0.3)
 
 
-def light_views(cache: Path, model: Path, questions: Sequence[str]) -> str:
-    """Write both slots' views of the questions, those that are missing; the slots as an option.
+@dataclass(frozen=True, kw_only=True)
+class ForumDuplicate(ModelAugmenter):
+    """Names, in a cache, the marked duplicates of questions; by itself it knows none."""
+
+    name = "forum_duplicate"
+    requires = ()
+
+    def available(self) -> tuple[bool, str]:
+        return True, ""
+
+    def rewrite(self, texts: list[str], rng: random.Random) -> list[str]:
+        return texts
+
+
+def written_views(
+    cache: Path, model: Path, duplicates: Mapping[str, Sequence[str]]
+) -> dict[str, str]:
+    """Write the views of questions, those that are missing.
 
     Args:
         cache: file of the views.
         model: folder of the start.
-        questions: all that training draws from.
+        duplicates: question -> those that are marked as asking the same; all that training draws.
+
+    Returns:
+        ``light`` and ``heavy`` as options of the objective, two augmenters each.
 
     Raises:
-        SystemExit: there are no synonym lists, or too many views are their question.
+        SystemExit: there are no synonym lists, or too many light views are their question.
     """
     words = os.environ.get(_LEXICON, "")
     if not (Path(words) / "index.noun").is_file():
@@ -149,12 +169,31 @@ def light_views(cache: Path, model: Path, questions: Sequence[str]) -> str:
     slots = [Paraphrase(model=str(model)), BackTranslation(words=words)]
     cache.parent.mkdir(parents=True, exist_ok=True)
     with VariantCache(cache) as opened:
-        unchanged = {slot.name: _unchanged(opened, slot, questions) for slot in slots}
+        unchanged = {slot.name: _unchanged(opened, slot, list(duplicates)) for slot in slots}
+        add_duplicates(opened, slots, duplicates)
     print(f"unchanged views: {', '.join(f'{n} {share:.3f}' for n, share in unchanged.items())}")
     _check(unchanged)
-    return json.dumps(
-        [{"name": "cached", "path": str(cache), "augmenter": slot.name} for slot in slots]
-    )
+    cached = [
+        {"name": "cached", "path": str(cache), "augmenter": one.name}
+        for one in (*slots, ForumDuplicate())
+    ]
+    return {"light": json.dumps(cached[:2]), "heavy": json.dumps([cached[2], "shuffle"])}
+
+
+def add_duplicates(
+    cache: VariantCache, slots: Sequence[Augmenter], duplicates: Mapping[str, Sequence[str]]
+) -> None:
+    """A heavy view is made of a light one, so the duplicates stand for all of these, too."""
+    identity = cache.introduce(ForumDuplicate())
+    light = [cache.introduce(slot) for slot in slots]
+    for question, same in duplicates.items():
+        views = {view for one in light for view in cache.variants(question, one).values()}
+        rows = [
+            (text, number, other)
+            for text in sorted({question, *views})
+            for number, other in enumerate(same)
+        ]
+        cache.add(identity, rows)
 
 
 def _unchanged(cache: VariantCache, slot: ModelAugmenter, questions: Sequence[str]) -> float:

@@ -4,41 +4,30 @@ from __future__ import annotations
 
 import gzip
 import random
-import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))
+sys.path.append(str(Path(__file__).resolve().parents[3] / "benchmarks"))
 from data_files import objects, rows, table
-from fixtures.cipher_fixture import Ciphers, make_ciphers
 
 from pocketquery.server.corpus import split_sentences
 from pocketquery.server.corpus.groups import Group, GroupList
-from pocketquery_research.evaluation.candidate_files import CandidateList, read_candidate_table
 
 __all__ = [
     "SessionTest",
     "articles",
-    "ciphers",
     "exchange_duplicates",
     "manual",
     "news",
     "pages",
-    "question_bodies",
-    "scifact",
-    "searched",
     "services",
     "squad",
-    "threads",
 ]
-
-
-_PARALLEL = 2_500  # sentences of the ciphers' pairs
 
 
 @dataclass(frozen=True)
@@ -61,46 +50,6 @@ def services(data: Path, seed: int = 0) -> tuple[GroupList, SessionTest]:
         queries.append(turns.texts[place])
         answers.append(turns.texts[place + 1])
     return GroupList(train, "sessions"), SessionTest(queries, answers)
-
-
-def threads(data: Path, seed: int = 0, held_out: int = 800) -> tuple[GroupList, SessionTest]:
-    """Help threads of a chat to train on; of held-out days the first turn and the next one's.
-
-    Held out are the set's dev part and whole days of its train part with ``held_out`` threads. A
-    first turn that training has as well, such as a call for the bot, is not asked.
-    """
-    folder = data / "ubuntu_irc_threads"
-    train, dev = (list(objects(folder / f"{part}.jsonl.gz")) for part in ("train", "dev"))
-    days: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for row in train:
-        days[row["id"].rsplit(".", 1)[0]].append(row)
-    order = random.Random(seed).sample(sorted(days), len(days))
-    asked = dev
-    while order and len(asked) < len(dev) + held_out:
-        asked = asked + days[order.pop()]
-    groups = [_thread(row) for day in order for row in days[day]]
-    sessions = GroupList([group for group in groups if len(group.texts) > 1], "sessions")
-    known = {text for group in groups for text in group.texts}
-    pairs = [texts[:2] for texts in (_thread(row).texts for row in asked) if len(texts) > 1]
-    new = [(query, answer) for query, answer in pairs if query not in known]
-    return sessions, SessionTest([query for query, _ in new], [answer for _, answer in new])
-
-
-def question_bodies(data: Path) -> tuple[GroupList, list[CandidateList]]:
-    """Forum questions as pairs of title and a sentence of the body, and re-ranking to test on.
-
-    Trained on are the questions of the part without labels and those of another forum; the texts
-    of the labelled parts and the questions marked as duplicates, which are the tests, are left out.
-    """
-    folder = data / "cqa_question_ranking"
-    lists = [
-        one for part in ("train", "dev") for one in read_candidate_table(folder / f"{part}.tsv.gz")
-    ]
-    held = {text for one in lists for text in (one.query, *one.candidates)}
-    texts = dict.fromkeys(_forum_texts(folder)) | dict.fromkeys(_exchange_texts(data))
-    pairs = [pair for text in texts if text not in held for pair in [_title_and_body(text)] if pair]
-    groups = [Group(f"question-{i}", pair, (), "en", title=True) for i, pair in enumerate(pairs)]
-    return GroupList(groups, "documents"), lists
 
 
 def exchange_duplicates(data: Path) -> tuple[list[tuple[str, str]], list[str]]:
@@ -139,35 +88,6 @@ def pages(
     return GroupList(groups, "documents"), held_out
 
 
-def ciphers(data: Path, most: int | None = None, *, reverse: bool = False) -> Ciphers:
-    """Half of the pages' paragraphs in English, half in a cipher of it, and held-out pairs.
-
-    Split alike for the start and for what goes on from it; titles, which all paragraphs of a page
-    share, are left out.
-
-    Args:
-        data: folder of the public sets.
-        most: pages to read; None for all.
-        reverse: the second language has the reverse order of words.
-    """
-    found, _ = pages(data, most)
-    groups = (found[row] for row in range(len(found)))
-    untitled = [replace(group, texts=group.texts[1:], title=False) for group in groups]
-    return make_ciphers(untitled, seed=0, reverse=reverse, held_out=_PARALLEL)
-
-
-def searched(data: Path) -> list[str]:
-    """Questions that people typed into a search engine (NQ-open and EfficientQA), each once."""
-    folder = data / "nq_open_queries"
-    asked = [
-        row["question"]
-        for name in ("dev", "efficientqa_dev")
-        for row in objects(folder / f"{name}.jsonl.gz")
-    ]
-    asked += [row[0] for row in table(folder / "efficientqa_test_questions.tsv.gz")]
-    return list(dict.fromkeys(asked))
-
-
 @dataclass(frozen=True)
 class Asked:
     """Titled documents, and questions each with the id of a document that answers it."""
@@ -175,21 +95,6 @@ class Asked:
     documents: GroupList
     training: list[tuple[str, str]]  # question, document id
     test: list[tuple[str, str]]
-
-
-def scifact(data: Path) -> Asked:
-    """SciFact's abstracts and claims; a claim that cites several abstracts is there for each."""
-    folder = data / "scifact"
-    groups = [
-        Group(row["_id"], (row["title"], *row["sentences"]), (), "en", title=True)
-        for row in objects(folder / "corpus.jsonl.gz")
-    ]
-    asked = {}
-    for part in ("train", "test"):
-        claims = dict(table(folder / f"queries.{part}.tsv"))
-        judged = table(folder / f"qrels.{part}.tsv")
-        asked[part] = [(claims[claim], document) for claim, document, _ in judged]
-    return Asked(GroupList(groups, "documents"), asked["train"], asked["test"])
 
 
 def squad(data: Path, seed: int = 0) -> Asked:
@@ -258,22 +163,6 @@ def _dialogue(row: dict[str, Any]) -> Group:
     return _session(str(row["id"]), spoken)
 
 
-def _thread(row: dict[str, Any]) -> Group:
-    """Who began is the user, all others are agents."""
-    began = row["turns"][0][0]
-    merged = _session(row["id"], _messages(row))
-    roles = tuple("user" if name == began else "agent" for name in merged.roles)
-    return replace(merged, roles=roles)
-
-
-def _messages(row: dict[str, Any]) -> list[tuple[str, str]]:
-    """Speaker and text, without the name that a message begins with."""
-    names = "|".join(re.escape(name) for name in sorted({name for name, _ in row["turns"]}))
-    addressed = re.compile(rf"^\s*(?:{names})\s*[:,]\s*", re.IGNORECASE)
-    spoken = [(name, addressed.sub("", text)) for name, text in row["turns"]]
-    return [(name, text) for name, text in spoken if text.strip()]
-
-
 def _session(name: str, spoken: list[tuple[str, str]]) -> Group:
     """Turns; what one speaker, or role, says in a row is one turn."""
     merged: list[tuple[str, str]] = []
@@ -284,26 +173,3 @@ def _session(name: str, spoken: list[tuple[str, str]]) -> Group:
             merged.append((role, text))
     found, texts = zip(*merged, strict=True)
     return Group(name, texts, found, "en")
-
-
-def _forum_texts(folder: Path) -> Iterator[str]:
-    for _, _, _, query, candidate in rows(folder / "unlabelled.tsv.gz"):
-        yield from (query, candidate)
-
-
-def _exchange_texts(data: Path) -> Iterator[str]:
-    pairs = list(rows(data / "stackexchange_english_pairs/pairs.tsv.gz"))
-    tested = {title for row in pairs if row[0] == "1" for title in row[3:5]}
-    for row in pairs:
-        _, _, _, title, other_title, body, other_body = row
-        if tested & {title, other_title}:
-            continue
-        yield from (
-            f"{title.rstrip('.?! ')}? {body}",
-            f"{other_title.rstrip('.?! ')}? {other_body}",
-        )
-
-
-def _title_and_body(text: str) -> tuple[str, ...] | None:
-    sentences = split_sentences(text)
-    return tuple(sentences) if len(sentences) > 1 else None
