@@ -31,7 +31,7 @@ final class Lexical {
                 ByteBuffer counts = ByteBuffer.wrap((byte[]) segment[3]).order(ByteOrder.LITTLE_ENDIAN);
                 for (int i = 0; i < rows.capacity() / 4; i++) {
                     int row = first + rows.getInt(4 * i);
-                    if (row < 0 || row >= count) throw Index.broken("a posting of a row that is not there", "rows of the index");
+                    if (row < 0 || row >= count) throw Contents.broken("a posting of a row that is not there", "rows of the index");
                     float often = counts.getShort(2 * i) & 0xffff;
                     if (isOfPhrase) often = Math.min(often, 1);
                     scores[row] += weight * often / (often + norms[row]);

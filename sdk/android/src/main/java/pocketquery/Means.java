@@ -18,7 +18,7 @@ final class Means {
     Means(Object stored, int dimension) {
         int size = 8 * (dimension + 2);
         if (!(stored instanceof byte[]) || ((byte[]) stored).length % size != 0) {
-            throw Index.broken("no 'vector_sum'", "records of " + (dimension + 2) + " numbers");
+            throw Contents.broken("no 'vector_sum'", "records of " + (dimension + 2) + " numbers");
         }
         ByteBuffer records = ByteBuffer.wrap((byte[]) stored).order(ByteOrder.LITTLE_ENDIAN);
         double[] whole = new double[dimension + 1];
@@ -26,7 +26,7 @@ final class Means {
         long before = -1;
         while (records.hasRemaining()) {
             long language = records.getLong();
-            if (language <= before || language > 0xffff) throw Index.broken("languages out of order in 'vector_sum'", "rising ones");
+            if (language <= before || language > 0xffff) throw Contents.broken("languages out of order in 'vector_sum'", "rising ones");
             before = language;
             double[] sums = new double[dimension + 1];
             sums[0] = records.getLong();

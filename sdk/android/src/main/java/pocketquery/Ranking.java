@@ -1,0 +1,96 @@
+package pocketquery;
+
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.PriorityQueue;
+import java.util.TreeMap;
+
+/** The scores of all rows for one search, by meaning, by words, or by both as one. */
+final class Ranking {
+    private final Contents contents;
+    private final double leastShown;
+    private final double[] scores, shown, cosines; // by which rows are ordered; of a hit; null for a search by words alone
+    private final Lexical lexical; // null for one by meaning alone
+
+    /** @param meant the query's vector; null for words alone, and where the encoder does not read the text */
+    Ranking(Contents contents, Search search, Analyzer.Query query, Vectors.Query meant) {
+        this.contents = contents;
+        leastShown = search.minScore;
+        int count = contents.isAlive.length;
+        scores = new double[count];
+        cosines = meant == null ? null : new double[count];
+        lexical = search.mode.equals("dense") ? null : lexical(query);
+        for (int row = 0; row < count && meant != null; row++) cosines[row] = contents.vectors.scales[row] > 0 ? meant.cosine(row) : Double.NaN;
+        if (lexical == null) {
+            Map<Integer, Double> apart = apart(meant);
+            for (int row = 0; row < count; row++) scores[row] = cosines[row] - own(apart, row);
+        } else if (meant == null) {
+            for (int row = 0; row < count; row++) scores[row] = lexical.scores[row] > 0 ? lexical.scores[row] : Double.NaN;
+        } else fuse(meant);
+        shown = scores.clone();
+        double most = meant == null && lexical.most != 0 ? lexical.most : 1;
+        for (int row = 0; row < count && search.mode.equals("hybrid"); row++) shown[row] = Math.min(scores[row] / most, 1);
+    }
+
+    Hit hit(int row, int others) {
+        return contents.hit(row, shown[row], cosines == null ? Double.NaN : cosines[row], lexical == null ? Double.NaN : lexical.scores[row], others);
+    }
+
+    /** The k best rows, of equal ones the first; those without a number are none. */
+    List<Integer> best(boolean[] allowed, int k) {
+        PriorityQueue<Integer> worst = new PriorityQueue<>((a, b) -> scores[a] != scores[b] ? Double.compare(scores[a], scores[b]) : b - a);
+        for (int row = 0; row < scores.length; row++) {
+            if (!allowed[row] || !(shown[row] >= leastShown)) continue;
+            if (worst.size() == k && scores[row] <= scores[worst.peek()]) continue;
+            worst.add(row);
+            if (worst.size() > k) worst.poll();
+        }
+        List<Integer> rows = new ArrayList<>();
+        while (!worst.isEmpty()) rows.add(worst.poll());
+        Collections.reverse(rows);
+        return rows;
+    }
+
+    private Lexical lexical(Analyzer.Query query) {
+        Map<String, List<Object[]>> postings = contents.postings(query.terms.keySet());
+        Vocabulary vocabulary = contents.vocabulary(query, postings.keySet());
+        if (vocabulary == null) return new Lexical(query, query.terms, Map.of(), postings, contents.norms);
+        return new Lexical(query, vocabulary.weights, vocabulary.instead, contents.postings(vocabulary.weights.keySet()), contents.norms);
+    }
+
+    /** The one place that knows how meaning and words become one score. */
+    private void fuse(Vectors.Query meant) {
+        double mean = meant.cosine(contents.means.mean);
+        double most = lexical.most == 0 ? 1 : lexical.most;
+        double absent = lexical.most == 0 ? 1 : 1 - lexical.present / lexical.most;
+        double meaning = .25 * (1 + 2 * absent) / Math.max(1 - mean, .05);
+        Map<Integer, Double> shares = apart(meant);
+        Map<Integer, double[]> words = new HashMap<>();
+        for (int row = 0; row < scores.length; row++) {
+            if (!shares.containsKey(contents.languages[row])) continue;
+            double[] sum = words.computeIfAbsent(contents.languages[row], one -> new double[2]);
+            sum[0]++;
+            sum[1] += lexical.scores[row];
+        }
+        Means.apart(new TreeMap<>(words)).forEach((one, apart) -> shares.merge(one, apart[0], (a, b) -> a * meaning + b / most));
+        for (int row = 0; row < scores.length; row++) {
+            boolean isPlaced = contents.vectors.scales[row] > 0;
+            double own = lexical.scores[row] / most;
+            scores[row] = isPlaced ? (cosines[row] - mean) * meaning - own(shares, row) + own : own > 0 ? own : Double.NaN;
+        }
+    }
+
+    /** How far the mean cosine of each language is from that of all. */
+    private Map<Integer, Double> apart(Vectors.Query meant) {
+        Map<Integer, Double> made = new HashMap<>();
+        contents.means.apart.forEach((language, vector) -> made.put(language, meant.cosine(vector)));
+        return made;
+    }
+
+    private double own(Map<Integer, Double> shares, int row) {
+        return shares.isEmpty() ? 0 : shares.getOrDefault(contents.languages[row], 0.0);
+    }
+}
