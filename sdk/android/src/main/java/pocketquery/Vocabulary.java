@@ -54,9 +54,11 @@ final class Vocabulary {
     private void addNearest(String term, String typed, double weight, boolean isSought) {
         int[] points = term.codePoints().toArray();
         int most = points.length >= 8 ? 2 : 1;
+        long letters = letters(term);
         List<Object[]> near = new ArrayList<>();
         for (String one : isSought ? frequencies.keySet() : Set.<String>of()) {
             if (one.length() < points.length - most || one.length() > 2 * (points.length + most)) continue;
+            if (Long.bitCount(letters ^ letters(one)) > 2 * most) continue; // an exchange takes one letter away and brings one
             int distance = distance(points, one.codePoints().toArray());
             if (distance > 0 && distance <= most) near.add(new Object[] {distance, -frequencies.get(one), one});
         }
@@ -103,6 +105,13 @@ final class Vocabulary {
             }
         }
         return made;
+    }
+
+    /** A bit for each character that a word has; some share one. */
+    private static long letters(String word) {
+        long letters = 0;
+        for (int i = 0; i < word.length(); i++) if (!Character.isHighSurrogate(word.charAt(i))) letters |= 1L << word.charAt(i);
+        return letters;
     }
 
     /** Optimal string alignment. */
