@@ -53,21 +53,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--chromium", default=os.environ.get("CHROMIUM", "/usr/bin/chromium"))
     options = parser.parse_args()
-    if not (SIDE / "node_modules").is_dir():
-        sys.exit(f"(cd {SIDE} && npm ci --ignore-scripts)")
-    with tempfile.TemporaryDirectory() as folder:
-        lay_out(options.bundle, Path(folder) / "student")
-        settings = {
-            "bundle": str(options.bundle.resolve()),
-            "models": folder,
-            "sdk": str(ROOT / "sdk" / "js"),
-            "chromium": options.chromium,
-            "text": "how do plants make sugar",
-            "rounds": options.rounds,
-        }
-        command = ["node", str(SIDE / "compare.mjs"), json.dumps(settings)]
-        ended = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    found = json.loads(ended.stdout.splitlines()[-1])
+    found = visit(options.bundle, options.rounds, options.chromium)
     ours, theirs = found["ours"], found["theirs"]
     for name, one in found.items():
         print(f"{name:7} first vector after {one['ms']:7.0f} ms, {one['bytes']:>11,} bytes sent")
@@ -91,6 +77,28 @@ def main() -> int:
     measured = {name: {key: one[key] for key in ("ms", "bytes")} for name, one in found.items()}
     print(json.dumps({**figures, **measured, "missed": missed, "reached": not missed}))
     return 1 if missed else 0
+
+
+def visit(bundle: Path, rounds: int, chromium: str, pages: Path | None = None) -> dict[str, Any]:
+    """What the pages found and how long they took; ``pages``: those of search_page.py, and their
+    folder."""
+    if not (SIDE / "node_modules").is_dir():
+        sys.exit(f"(cd {SIDE} && npm ci --ignore-scripts)")
+    with tempfile.TemporaryDirectory() as folder:
+        lay_out(bundle, Path(folder) / "student")
+        settings = {
+            "bundle": str(bundle.resolve()),
+            "models": folder,
+            "sdk": str(ROOT / "sdk" / "js"),
+            "chromium": chromium,
+            "text": "how do plants make sugar",
+            "rounds": rounds,
+            "pages": pages and str(pages.resolve()),
+        }
+        command = ["node", str(SIDE / "compare.mjs"), json.dumps(settings)]
+        ended = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    found: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
+    return found
 
 
 def lay_out(bundle: Path, folder: Path) -> None:

@@ -330,6 +330,13 @@ LEFT_OUT = (
         "a minute, on two cores with nothing else to do: beside other work both take turns",
     ),
     LeftOut(
+        "search_page.py",
+        "ten minutes, most of them for encoding 10,000 documents",
+        stores=True,
+        options=("--store",),
+        seed=0,
+    ),
+    LeftOut(
         "adaptation.py",
         "half an hour: four minutes of training on each of eight collections",
         stores=True,

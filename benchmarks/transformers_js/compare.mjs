@@ -1,6 +1,7 @@
 /**
- * Two pages that make one vector with the same model, one by pocketquery, one by transformers.js;
- * benchmarks/transformers_js.py starts it with its settings in JSON and reads its last line.
+ * Two pages that make one vector with the same model, one by pocketquery, one by transformers.js; or, where
+ * `pages` is given, those that search (search_sites.mjs). benchmarks/transformers_js.py starts it with its settings
+ * in JSON and reads its last line.
  *
  * Each visit is of a fresh browser context, so nothing is cached; they take turns. The servers
  * compress alike.
@@ -9,11 +10,13 @@
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { browserAt, median, served } from "../javascript_side/serving.mjs";
+import { searchSites } from "./search_sites.mjs";
 
-const { bundle, models, sdk, chromium, text, rounds } = JSON.parse(process.argv[2]);
+const settings = JSON.parse(process.argv[2]);
+const { bundle, models, sdk, chromium, text, rounds, pages } = settings;
 const OWN = fileURLToPath(new URL("node_modules", import.meta.url));
 const RESULT = "window.result = { ms: performance.now(), vector: Array.from(vector) };";
-const SITES = {
+const VECTOR_SITES = {
   ours: {
     roots: { bundle, dist: join(sdk, "dist") },
     script: `
@@ -44,9 +47,13 @@ const SITES = {
   },
 };
 
+const SITES = pages ? await searchSites(settings, VECTOR_SITES) : VECTOR_SITES;
+
+const pageOf = (script) =>
+  `<!doctype html><meta charset="utf-8"><link rel="icon" href="data:,"><script type="module">${script}</script>`;
+
 async function visited(browser, { roots, script }) {
-  const page = `<!doctype html><meta charset="utf-8"><link rel="icon" href="data:,"><script type="module">${script}</script>`;
-  const site = await served(roots, { "/": page });
+  const site = await served(roots, { "/": pageOf(script) });
   try {
     await once(browser, site); // so that the server's compressing counts for neither
     site.sent.clear();
@@ -58,7 +65,7 @@ async function visited(browser, { roots, script }) {
 }
 
 /** One visit of a browser that knows nothing; refused where the page fails or asks elsewhere. */
-async function once(browser, { address }) {
+async function once(browser, { address }, asked = "") {
   const context = await browser.newContext();
   try {
     const tab = await context.newPage();
@@ -69,8 +76,8 @@ async function once(browser, { address }) {
         if (/^https?:/.test(url) && !url.startsWith(address)) reject(new Error(`it asks for ${url}`));
       });
     });
-    await tab.goto(`${address}/`);
-    const made = tab.waitForFunction("window.result !== undefined", undefined, { timeout: 120_000 });
+    await tab.goto(`${address}/${asked}`);
+    const made = tab.waitForFunction("window.result !== undefined", undefined, { timeout: 1_800_000 });
     made.catch(() => undefined); // where the page failed before
     await Promise.race([made, failed]);
     return await tab.evaluate("window.result");
@@ -79,14 +86,26 @@ async function once(browser, { address }) {
   }
 }
 
+/** What the page answers to all queries, in a visit of its own. */
+async function answered(browser, { roots, script }) {
+  const site = await served(roots, { "/": pageOf(script) });
+  try {
+    return (await once(browser, site, "?all")).answers;
+  } finally {
+    await site.close();
+  }
+}
+
 const browser = await browserAt(chromium);
-const found = { ours: [], theirs: [] };
+const names = Object.keys(SITES);
+const found = Object.fromEntries(names.map((name) => [name, []]));
 try {
   for (let round = 0; round < rounds; round++) {
-    for (const name of round % 2 ? ["theirs", "ours"] : ["ours", "theirs"]) {
+    for (const name of round % 2 ? names.toReversed() : names) {
       found[name].push(await visited(browser, SITES[name]));
     }
   }
+  for (const name of pages ? names : []) found[name][0].answers = await answered(browser, SITES[name]);
 } finally {
   await browser.close();
 }
@@ -98,6 +117,7 @@ const report = Object.fromEntries(
       bytes: Object.values(visits[0].sent).reduce((sum, bytes) => sum + bytes, 0),
       sent: visits[0].sent,
       vector: visits[0].vector,
+      answers: visits[0].answers,
     },
   ]),
 );
