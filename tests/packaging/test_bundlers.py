@@ -2,7 +2,8 @@
 
 An app (``sdk/js/test/bundlers``) loads the built-in encoder and a bundle by its address, and opens
 an index, in the page and in workers. It is built, opened in Chromium, and must show what Python
-finds. The tools are installed from npm into ``build/bundlers``, as the lock file says.
+finds, also once its server is stopped. The tools are installed from npm into ``build/bundlers``, as
+the lock file says.
 """
 
 from __future__ import annotations
@@ -12,14 +13,17 @@ import functools
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from subprocess import DEVNULL, PIPE
+from typing import Any, NamedTuple
+from urllib.parse import quote
 from urllib.request import urlopen
 
 import numpy as np
@@ -48,6 +52,13 @@ pytestmark = [
     pytest.mark.timeout(600),
     pytest.mark.skipif(not is_built, reason="sdk/js is not built: npm ci && npm run build"),
 ]
+
+
+class Site(NamedTuple):
+    """A server of a page."""
+
+    address: str
+    stop: Callable[[], None]
 
 
 @pytest.fixture(scope="module")
@@ -79,44 +90,87 @@ def apps() -> Path:
     return PLACE
 
 
-def test_a_page_built_by_webpack(apps: Path) -> None:
-    shown = run(apps, "webpack", "--output-path", "built/webpack").stdout
+def test_a_page_built_by_webpack_kept_by_workbox(apps: Path) -> None:
+    out = apps / "built" / "webpack"
+    shown = run(apps, "webpack", "--output-path", str(out)).stdout
     assert "WARNING" not in shown, shown
-    page = (apps / "index.html").read_text().replace(' type="module"', "")
-    (apps / "built" / "webpack" / "index.html").write_text(page)
-    check(opened(apps / "built" / "webpack", apps / "public"))
+    page(apps, out, script="main.js")
+    run("node", "sw.mjs", str(out))
+    check(opened(out, apps / "public"))
+    check_kept(out, apps / "public")
 
 
-def test_a_page_built_by_vite_also_without_a_network(apps: Path) -> None:
+@pytest.mark.parametrize("bundler", ["rollup", "esbuild"])
+def test_a_page_for_which_the_encoder_is_copied(apps: Path, bundler: str) -> None:
+    """These know no addresses of packages: the package's command copies the files."""
+    out = apps / "built" / bundler
+    if bundler == "rollup":
+        run(apps, "rollup", "--config")
+    else:
+        entries = ["copied.js", "encoder_worker.js", "search_worker.js", "worker.js"]
+        options = ["--bundle", "--splitting", "--format=esm", f"--outdir={out}"]
+        run(apps, "esbuild", *entries, *options)
+    package = json.loads((apps / "node_modules" / "pocketquery" / "package.json").read_bytes())
+    command = apps / "node_modules" / "pocketquery" / package["bin"]["pocketquery-copy-default"]
+    run("node", str(command), str(out / "encoder"))
+    page(apps, out, script="copied.js")
+    run("node", "sw.mjs", str(out))
+    check(opened(out, apps / "public"))
+    check_kept(out, apps / "public")
+
+
+def test_a_page_built_by_vite_whose_service_worker_keeps_every_file(apps: Path) -> None:
     """The service worker is the one that Vite's plugin writes; no request but for what it has."""
-    run(apps, "vite", "build", "--outDir", "built/vite")
-    found = opened(apps / "built" / "vite", offline=True)
+    run(apps, "vite", "build", "--outDir", "built/vite", environment={"WITH_FILES": "1"})
+    out = apps / "built" / "vite"
+    found = opened(out, kept=True)
     check(found)
     assert {request["method"] for request in found["requests"]} == {"GET"}
     paths = {request["path"].strip("/") for request in found["requests"]}
-    assert sorted(path for path in paths if not (apps / "built" / "vite" / path).is_file()) == []
+    assert sorted(path for path in paths if not (out / path).is_file()) == []
+
+
+def test_a_page_built_by_vite_as_a_web_app(apps: Path) -> None:
+    """Vite's plugin as it is, which keeps scripts and pages; ``cache: true`` keeps the rest."""
+    run(apps, "vite", "build", "--outDir", "built/vite-pwa")
+    out = apps / "built" / "vite-pwa"
+    worker = (out / "sw.js").read_text()
+    assert "index.html" in worker
+    assert ".onnx" not in worker
+    check_kept(out)
 
 
 def test_a_page_that_vite_serves_while_it_is_written(apps: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    place = ["--host", "127.0.0.1", "--port", str(port), "--strictPort"]
-    command = [str(BIN / "vite"), "--force", *place]  # nothing prepared of an earlier package
-    with subprocess.Popen(command, cwd=apps, stdout=subprocess.DEVNULL) as server:
-        try:
-            check(open_page(f"http://127.0.0.1:{port}/index.html"))
-        finally:
-            server.terminate()
+    # Nothing prepared of an earlier package.
+    with running(apps, "vite", "--force", "--host", "127.0.0.1", "--strictPort") as site:
+        check(open_page(site, "index.html"))
 
 
 @pytest.mark.parametrize("bundler", ["webpack", "turbopack"])
-def test_an_app_of_next(apps: Path, bundler: str) -> None:
-    """Rendered on the server, where a route encodes, and opened in the browser."""
+def test_an_app_of_next_exported(apps: Path, bundler: str) -> None:
+    """Rendered while it is built, where a route encodes, and opened in the browser."""
     environment = {"NEXT_TELEMETRY_DISABLED": "1", "OUT": f"out-{bundler}"}
     run(apps / "next", "next", "build", f"--{bundler}", environment=environment)
     out = apps / "next" / f"out-{bundler}"
     assert is_like_python(json.loads((out / "first").read_bytes()))
+    run("node", "sw.mjs", str(out))
     check(opened(out))
+    check_kept(out)
+
+
+@pytest.mark.parametrize("bundler", ["webpack", "turbopack"])
+def test_an_app_of_next_that_a_server_renders(apps: Path, bundler: str) -> None:
+    """A route of the running server encodes; the page searches, also once the server is stopped."""
+    place = f"server-{bundler}"
+    environment = {"NEXT_TELEMETRY_DISABLED": "1", "OUT": place, "SERVER": "1"}
+    run(apps / "next", "next", "build", f"--{bundler}", environment=environment)
+    run("node", "sw.mjs", place, folder=apps / "next")
+    with running(apps / "next", "next", "start", environment=environment) as site:
+        wait_for(site.address)
+        with urlopen(f"{site.address}/now?text={quote(QUERY)}") as answer:
+            assert is_like_python(json.load(answer))
+        check(open_page(site))
+        check_found(open_page(site, "#cache", kept=True))
 
 
 @pytest.mark.parametrize(
@@ -153,16 +207,32 @@ def test_typescript(apps: Path, version: str, module: str, resolution: str) -> N
     run("node", str(compiler), "-p", "typescript")
 
 
+def page(apps: Path, out: Path, script: str) -> None:
+    """Write the page of an app whose bundler writes scripts alone."""
+    text = (apps / "index.html").read_text().replace("./main.js", f"./{script}")
+    (out / "index.html").write_text(text)
+
+
 def check(found: Mapping[str, Any]) -> None:
     """Hold what the page shows to Python."""
+    assert check_found(found)["golden"] == 16
+
+
+def check_kept(*folders: Path) -> None:
+    """What the page shows with ``cache: true``, the same once its server is stopped."""
+    check_found(opened(*folders, kept=True, place="index.html#cache"))
+
+
+def check_found(found: Mapping[str, Any]) -> Mapping[str, Any]:
     assert found["shown"].startswith("{"), found["shown"]
-    shown = json.loads(found["shown"])
-    vectors = [shown.pop("vector"), shown.pop("workerVector")]
+    shown: dict[str, Any] = json.loads(found["shown"])
+    vectors = [shown["vector"], shown["workerVector"]]
     assert all(map(is_like_python, vectors))
     with sdk.open_index(PLACE / "public" / "index", encoder=sdk.load()) as index:
         hit = index.search(QUERY, k=1)[0].id
-    hits = {"hit": hit, "workerHit": hit, "ownWorkerHit": hit, "note": "note"}
-    assert shown == {"golden": 16, "dimension": 16, **hits}
+    hits = {"hit": hit, "workerHit": hit, "ownWorkerHit": hit, "note": "note", "dimension": 16}
+    assert {name: shown[name] for name in hits} == hits
+    return shown
 
 
 @functools.cache
@@ -174,18 +244,27 @@ def is_like_python(vector: list[float]) -> bool:
     return bool(np.asarray(vector) @ python_vector() > 0.9999)
 
 
-def opened(*folders: Path, offline: bool = False) -> Mapping[str, Any]:
+def opened(*folders: Path, kept: bool = False, place: str = "index.html") -> Mapping[str, Any]:
     """What the page in the first of ``folders`` shows, which are served as one."""
-    with served(*folders) as address:
-        return open_page(f"{address}/index.html", *(["offline"] if offline else []))
+    with served(*folders) as site:
+        return open_page(site, place, kept=kept)
 
 
-def open_page(address: str, *options: str) -> Mapping[str, Any]:
+def open_page(site: Site, place: str = "", *, kept: bool = False) -> Mapping[str, Any]:
+    """What the page shows; where it is ``kept``, the same once its server is stopped."""
     if not Path(CHROMIUM).exists():
         pytest.skip("built, and not opened: no Chromium")
+    address = f"{site.address}/{place}"
     wait_for(address)
-    done = run("node", "open.mjs", CHROMIUM, address, *options, folder=PLACE)
-    found: Mapping[str, Any] = json.loads(done.stdout)
+    words = ["node", "open.mjs", CHROMIUM, address, *(["kept"] if kept else [])]
+    with subprocess.Popen(
+        words, cwd=PLACE, text=True, stdin=PIPE, stdout=PIPE, stderr=PIPE
+    ) as browser:
+        if kept and browser.stdout and browser.stdout.readline() == "ready\n":
+            site.stop()
+        shown, errors = browser.communicate("\n" if kept else None)
+    assert browser.returncode == 0, f"{shown}\n{errors}"
+    found: Mapping[str, Any] = json.loads(shown)
     return found
 
 
@@ -209,14 +288,43 @@ class _Handler(SimpleHTTPRequestHandler):
 
 
 @contextlib.contextmanager
-def served(*folders: Path) -> Iterator[str]:
+def served(*folders: Path) -> Iterator[Site]:
     handler = type("_Served", (_Handler,), {"folders": folders})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        try:
-            yield f"http://127.0.0.1:{server.server_address[1]}"
-        finally:
+
+        def stop() -> None:
             server.shutdown()
+            server.server_close()
+
+        try:
+            yield Site(f"http://127.0.0.1:{server.server_address[1]}", stop)
+        finally:
+            stop()
+
+
+@contextlib.contextmanager
+def running(
+    folder: Path, tool: str, *options: str, environment: Mapping[str, str] = {}
+) -> Iterator[Site]:
+    """A tool's own server."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [str(BIN / tool), *options, "--port", str(port)]
+    everything = os.environ | dict(environment)
+    process = subprocess.Popen(
+        command, cwd=folder, env=everything, stdout=DEVNULL, start_new_session=True
+    )
+
+    def stop() -> None:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGTERM)  # the tool, and what it started
+        process.wait()
+
+    try:
+        yield Site(f"http://127.0.0.1:{port}", stop)
+    finally:
+        stop()
 
 
 def run(

@@ -6,6 +6,7 @@ import { fileURLToPath } from "node:url";
 import { deserialize, serialize } from "node:v8";
 import type { Encoder } from "./encoder.js";
 import { ArtifactNotFoundError, MissingExtraError } from "./errors.js";
+import { type Copied, copyBundle } from "./files/copy_bundle.js";
 import { FolderSource } from "./files/folder.js";
 import { checkSource, type FileSource } from "./files/source.js";
 import { ZipSource } from "./files/zip.js";
@@ -14,7 +15,7 @@ import * as core from "./loading.js";
 import { checkOptions } from "./texts.js";
 
 export * from "./main.js";
-export { FolderSource };
+export { type Copied, FolderSource };
 
 /**
  * As the core's options; where no onnxruntime is given, onnxruntime-node is taken, or
@@ -29,6 +30,18 @@ export type VerifyOptions = Omit<core.VerifyOptions, "onnxruntime"> & {
 
 /** The folder of the built-in bundle. Not as `new URL(...)`, which bundlers take for a file to copy. */
 export const DEFAULT_BUNDLE = join(dirname(fileURLToPath(import.meta.url)), "..", "default");
+
+/**
+ * Copy the built-in bundle into `folder`, for bundlers that do not know addresses of packages:
+ *
+ *     await copyDefault("public/encoder"); // and in the page: load("/encoder")
+ *
+ * As `npx pocketquery-copy-default public/encoder`. Throws ArtifactNotFoundError (this package was installed without
+ * its bundle) or ArtifactError (the folder cannot be written).
+ */
+export function copyDefault(folder: string): Promise<Copied> {
+  return copyBundle(DEFAULT_BUNDLE, folder);
+}
 
 /**
  * Open the bundle at a path (a folder, or a zip of it) or in a source; without one, the built-in

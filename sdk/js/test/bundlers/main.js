@@ -1,4 +1,4 @@
-import { run } from "./app.js";
+import { show } from "./app.js";
+import { runPackaged } from "./packaged.js";
 
-const show = (text) => (document.getElementById("out").textContent = text);
-run().then((found) => show(JSON.stringify(found)), (error) => show(String(error.stack)));
+show(runPackaged());

@@ -1,8 +1,13 @@
-/** Open a page in Chromium and print what it shows: node open.mjs CHROMIUM ADDRESS [offline: once more without a network] */
+/**
+ * Open a page in Chromium and print what it shows: node open.mjs CHROMIUM ADDRESS [kept]
+ *
+ * kept: prints "ready" once the page is kept, waits for a line, in which time its server is stopped, and opens the page again.
+ */
 
+import { createInterface } from "node:readline/promises";
 import { chromium } from "playwright-core";
 
-const [executablePath, address, offline] = process.argv.slice(2);
+const [executablePath, address, kept] = process.argv.slice(2);
 const browser = await chromium.launch({
   executablePath,
   args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking", "--disable-component-update"],
@@ -22,13 +27,16 @@ try {
     return element.jsonValue();
   };
   await page.goto(address);
-  await shown();
-  if (offline) {
+  const first = await shown();
+  if (kept) {
     await page.evaluate(() => navigator.serviceWorker.ready.then(() => null));
-    await context.setOffline(true);
+    console.log("ready");
+    await createInterface({ input: process.stdin }).question("");
     await page.reload();
+    if ((await shown()) !== first) throw new Error(`with its server: ${first}\nwithout: ${await shown()}`);
   }
-  console.log(JSON.stringify({ shown: await shown(), requests }));
+  console.log(JSON.stringify({ shown: first, requests }));
 } finally {
   await browser.close();
 }
+process.exit(); // nothing more is read

@@ -1,1 +1,1 @@
-export default { mode: "production", entry: "./main.js", performance: { hints: false } };
+export default { mode: "production", entry: { main: "./offline.js" }, performance: { hints: false } };

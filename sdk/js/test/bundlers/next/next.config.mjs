@@ -1,5 +1,7 @@
+// SERVER: rendered by a running server, which has a route of its own; else exported as files.
+const mode = process.env.SERVER ? { pageExtensions: ["js", "server.js"] } : { output: "export" };
 export default {
-  output: "export",
+  ...mode,
   distDir: process.env.OUT,
   turbopack: { root: new URL("..", import.meta.url).pathname },
 };

@@ -1,12 +1,13 @@
 "use client"; // rendered on the server all the same
 
-import { useEffect, useState } from "react";
-import { run } from "../../app.js";
+import { useEffect } from "react";
+import { show } from "../../app.js";
+import { runPackaged } from "../../packaged.js";
 
 export default function Page() {
-  const [out, setOut] = useState("");
   useEffect(() => {
-    run().then((found) => setOut(JSON.stringify(found)), (error) => setOut(String(error.stack)));
+    navigator.serviceWorker.register("/sw.js");
+    show(runPackaged());
   }, []);
-  return <pre id="out">{out}</pre>;
+  return <pre id="out" />;
 }

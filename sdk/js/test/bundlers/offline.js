@@ -1,0 +1,5 @@
+/** The page with the service worker that sw.mjs writes. */
+
+import "./main.js";
+
+navigator.serviceWorker.register("/sw.js");

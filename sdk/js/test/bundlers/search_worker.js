@@ -1,0 +1,1 @@
+import "pocketquery/search-worker-script";
