@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable
 
-.PHONY: demo docs dist test test-slow test-packages test-research test-all test-device test-java test-transformers5 test-js check format lint types bench bench-check reference clean
+.PHONY: demo docs dist test test-slow test-packages test-research test-all test-device test-java test-transformers5 test-js test-bundlers check format lint types bench bench-check reference clean
 
 demo: .stamps/demo
 	$(BIN)/pocketquery demo --output demo
@@ -17,9 +17,10 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 test: .stamps/dev
 	$(PYTEST) $(OPTIONS)
 
-# Those that CI runs, too.
+# Those that CI runs, too; what test-bundlers runs is left to it.
+BUNDLERS := $(wildcard tests/packaging/test_bundlers.py tests/packaging/test_react_native.py)
 test-slow: .stamps/dev
-	$(PYTEST) -m "slow and not very_slow and not research" $(OPTIONS)
+	$(PYTEST) -m "slow and not very_slow and not research" $(addprefix --ignore=,$(BUNDLERS)) $(OPTIONS)
 
 # Those of packages/, the fast and the slow.
 test-packages: .stamps/dev
@@ -78,6 +79,10 @@ test-js: .stamps/dev
 	rm -rf build/searches && mkdir -p build && $(BIN)/python -m tests.java.searches build/searches
 	cd sdk/js/test/engines/tools && npm ci --ignore-scripts --no-audit --no-fund
 	cd sdk/js && npm ci --no-audit --no-fund && npm test
+
+# The JavaScript package in bundlers, test runners and compilers, which are installed from npm into build/: after test-js.
+test-bundlers: .stamps/dev
+	$(PYTEST) -m "slow and not very_slow" $(BUNDLERS) $(OPTIONS)
 
 # The Java library: needs a JDK and sqlite-jdbc (Debian: default-jdk-headless, libxerial-sqlite-jdbc-java). What the
 # vectors of conformance/ say, and searches whose hits Python writes beside the index first. With

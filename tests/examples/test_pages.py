@@ -24,7 +24,7 @@ RUNNING = [
     for name in map(name_of, PAGES)
     if name != "integrations.md" and blocks(name)
 ]
-OTHER_LANGUAGES = {"text", "json", "toml", "sql", "kotlin", "swift", "csharp", "c", "js"}
+OTHER_LANGUAGES = {"text", "json", "toml", "sql", "kotlin", "swift", "csharp", "c", "js", "jsx"}
 
 
 @pytest.mark.timeout(1800)  # a page has many processes

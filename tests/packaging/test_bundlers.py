@@ -86,7 +86,7 @@ def apps() -> Path:
     index = public / "index"
     with sdk.create_index(index, space_id=encoder.space_id, dimension=encoder.dimension) as built:
         built.add(documents, encoder.encode(list(TEXTS.values())))
-    shutil.copytree(public, PLACE / "next" / "public")
+    shutil.copytree(public, PLACE / "next" / "public", dirs_exist_ok=True)
     return PLACE
 
 
@@ -153,7 +153,7 @@ def test_an_app_of_next_exported(apps: Path, bundler: str) -> None:
     run(apps / "next", "next", "build", f"--{bundler}", environment=environment)
     out = apps / "next" / f"out-{bundler}"
     assert is_like_python(json.loads((out / "first").read_bytes()))
-    run("node", "sw.mjs", str(out))
+    run("node", "sw.mjs", str(out), "/workers.js")
     check(opened(out))
     check_kept(out)
 

@@ -2,10 +2,11 @@
 
 import assert from "node:assert/strict";
 import { execFileSync, spawnSync } from "node:child_process";
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { test } from "node:test";
+import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
 import * as core from "pocketquery";
@@ -20,6 +21,31 @@ const CODE = [
   "UnsupportedVersionError", "ZipSource", "keyId", "load", "openTokenizer", "parseAdapter",
   "readAdapter", "verify",
 ];
+
+test("the built-in bundle is found by address and copied by a command, which leaves alone what is there", () => {
+  const place = mkdtempSync(join(tmpdir(), "pocketquery-"));
+  try {
+    const { bin } = JSON.parse(readFileSync(join(PACKAGE, "package.json"), "utf8")) as { bin: Record<string, string> };
+    const command = (...words: string[]) => spawnSync(process.execPath, [join(PACKAGE, bin["pocketquery-copy-default"]!), ...words], { encoding: "utf8" });
+    const folder = join(place, "public", "encoder");
+    assert.match(command(folder).stdout, /encoder: 5 files, \d+ bytes\n$/);
+    const files = ["adapter.safetensors", "encoder.onnx", "golden.json", "manifest.json", "tokenizer.json"];
+    assert.deepEqual(readdirSync(folder), files);
+    for (const file of files) assert.equal(fileURLToPath(import.meta.resolve(`pocketquery/default/${file}`)), join(PACKAGE, "default", file));
+    writeFileSync(join(folder, "golden.json"), "of another version");
+    const written = (file: string): number => statSync(join(folder, file)).ino;
+    const before = [written("encoder.onnx"), written("golden.json")];
+    assert.equal(command(folder).status, 0);
+    assert.deepEqual([written("encoder.onnx") === before[0], written("golden.json") === before[1]], [true, false]);
+    assert.deepEqual(readFileSync(join(folder, "golden.json")), readFileSync(join(PACKAGE, "default", "golden.json")));
+    assert.deepEqual([command().status, command("--help").status, command("a", "b").status], [2, 2, 2]);
+    const refused = command(join(folder, "golden.json", "below"));
+    assert.match(refused.stderr, /^pocketquery-copy-default: .*below cannot be written: .*; name a folder of yours\n$/);
+    assert.equal(refused.status, 1);
+  } finally {
+    rmSync(place, { recursive: true });
+  }
+});
 
 test("the public names", () => {
   const missing = (names: object): string[] => CODE.filter((name) => !(name in names));
@@ -172,7 +198,8 @@ test("what the README's snippets import is there, and those that are not run say
   const { exports } = JSON.parse(readFileSync(join(PACKAGE, "package.json"), "utf8")) as {
     exports: Record<string, unknown>;
   };
-  const found = [...readme.matchAll(/^ *import \{([^}]+)\} from "pocketquery([^"]*)";/gm)];
+  const page = readFileSync(join(PACKAGE, "..", "..", "docs", "how-to", "web.md"), "utf8");
+  const found = [...`${readme}${page}`.matchAll(/^ *import \{([^}]+)\} from "pocketquery([^"]*)";/gm)];
   assert.ok(found.length > 10);
   for (const [, names = "", entry = ""] of found) {
     assert.ok(`.${entry}` in exports, `pocketquery${entry}`);

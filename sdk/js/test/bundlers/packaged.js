@@ -2,12 +2,10 @@
 
 import { run } from "./app.js";
 
-const module = { type: "module" };
-
 export function runPackaged() {
   return run(undefined, [
-    new Worker(new URL("pocketquery/worker-script", import.meta.url), module),
-    new Worker(new URL("pocketquery/search-worker-script", import.meta.url), module),
-    new Worker(new URL("./worker.js", import.meta.url), module),
+    new Worker(new URL("pocketquery/worker-script", import.meta.url), { type: "module" }),
+    new Worker(new URL("pocketquery/search-worker-script", import.meta.url), { type: "module" }),
+    new Worker(new URL("./worker.js", import.meta.url), { type: "module" }),
   ]);
 }

@@ -10,5 +10,6 @@ const { count, warnings } = await generateSW({
   modifyURLPrefix: { "": "/_next/static/" },
   additionalManifestEntries: [{ url: "/", revision: readFileSync(`${folder}/BUILD_ID`, "utf8") }],
   swDest: "public/sw.js",
+  importScripts: ["/workers.js"],
 });
 if (count < 2 || warnings.length > 0) throw new Error(`${count} files: ${warnings}`);
