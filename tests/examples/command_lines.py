@@ -16,7 +16,7 @@ from pocketquery.sdk.cli import whole_parser
 from tests.examples.pages import ROOT
 
 # Programs of others: what they take is theirs to say.
-_OTHERS = {"openssl", "flower-supernode", "torchrun", "npm", "cd", "node", "echo"}
+_OTHERS = {"openssl", "flower-supernode", "torchrun", "npm", "npx", "cd", "node", "echo"}
 _OTHERS |= {"cat", "cut", "grep", "head", "mkdir", "rm", "systemctl", "tail"}
 _ENDS = re.compile(r"[;&|\n]+")
 _HERE_DOCUMENT = re.compile(
