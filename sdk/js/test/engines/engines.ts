@@ -33,7 +33,7 @@ export async function bundled(name: string, folder = ".test"): Promise<string> {
 }
 
 /** An engine's own program, which must be there: a test that is passed over would say nothing. */
-function hermes(program: "hermes" | "hermesc"): string {
+export function hermes(program: "hermes" | "hermesc"): string {
   const folder = { linux: "linux64-bin", darwin: "osx-bin", win32: "win64-bin" }[process.platform as "linux"];
   return join(dirname(createRequire(import.meta.url).resolve("hermes-engine-cli/package.json")), folder, program);
 }
