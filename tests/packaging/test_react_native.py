@@ -127,7 +127,7 @@ def test_the_files_of_the_page_have_the_types_of_their_modules(app: Path, module
     place = app / "typed"
     place.mkdir(exist_ok=True)
     name = f"{module.replace('-', '_')}.ts"
-    (place / name).write_text(block(f"ts {module}"))
+    (place / name).write_text(block(module))
     options = "--noEmit --strict --skipLibCheck --module esnext --moduleResolution bundler"
     options += " --target es2022 --lib es2022,dom --exactOptionalPropertyTypes --types"
     compiler = PACKAGE / "node_modules" / "typescript" / "bin" / "tsc"
@@ -136,12 +136,12 @@ def test_the_files_of_the_page_have_the_types_of_their_modules(app: Path, module
 
 def test_the_example_has_the_files_of_the_page() -> None:
     written = (EXAMPLE / "files.js").read_text()
-    for line in block("ts react-native-fs").split("FileSystem = {\n")[1].splitlines():
+    for line in block("react-native-fs").split("FileSystem = {\n")[1].splitlines():
         assert line in written.splitlines()
 
 
 def test_the_statements_of_the_page_do_to_rows_what_is_asked_of_files() -> None:
-    statements = re.findall(r'"([A-Z]+ .+? files .+?)"', block("ts expo-sqlite"))
+    statements = re.findall(r'"([A-Z]+ .+? files .+?)"', block("expo-sqlite"))
     size, read, write, append, move = statements
     with sqlite3.connect(":memory:") as database:
         (table,) = re.findall(r"`(CREATE TABLE files .+)`", PAGE.read_text("utf-8"))
@@ -157,10 +157,11 @@ def test_the_statements_of_the_page_do_to_rows_what_is_asked_of_files() -> None:
         assert database.execute(size, ("b",)).fetchone() is None
 
 
-def block(language: str) -> str:
-    found = re.search(rf"```{language}\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
-    assert found is not None, language
-    return found[1]
+def block(module: str) -> str:
+    """The page's block that imports ``module``."""
+    found = re.findall(r"```ts\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    (one,) = [code for code in found if f'from "{module}"' in code]
+    return str(one)
 
 
 def built(app: Path, entry: str, config: str = "metro.config.js") -> Path:
