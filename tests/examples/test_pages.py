@@ -24,7 +24,19 @@ RUNNING = [
     for name in map(name_of, PAGES)
     if name != "integrations.md" and blocks(name)
 ]
-OTHER_LANGUAGES = {"text", "json", "toml", "sql", "kotlin", "swift", "csharp", "c", "js", "jsx"}
+OTHER_LANGUAGES = {
+    "text",
+    "json",
+    "toml",
+    "sql",
+    "kotlin",
+    "swift",
+    "csharp",
+    "c",
+    "js",
+    "jsx",
+    "ts",
+}
 
 
 @pytest.mark.timeout(1800)  # a page has many processes
