@@ -6,7 +6,7 @@ import { DEFAULT_CACHE, type FileCache } from "./file_cache.js";
 const VERSION = 1;
 const STORE = "files";
 
-/** The database `name`: for all pages and workers of a site, in insecure ones and in private windows, too. */
+/** The database `name`, which all pages and workers of a site share. */
 export class IndexedDbCache implements FileCache {
   readonly name: string;
   readonly #connection: Connection;
