@@ -234,6 +234,7 @@ class Study:
         entries = {
             f"{path.stem}/{metric}": values
             for arm in self.arms()
+            if set(self.seeds(arm)) - set(self.missing(arm))
             for path in (self.path(arm, seed) for seed in self.seeds(arm, more=True))
             for metric, values in self._scores(path).items()
         }

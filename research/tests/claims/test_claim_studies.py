@@ -375,3 +375,22 @@ def test_what_is_decided_or_run_is_no_longer_waiting(
     lacking["y"] = 0
     assert [one.entry["claims"] for one in backlog.waiting(["O3"])] == [["O3"]]
     assert list(backlog.waiting(["O2"])) == []
+
+
+def test_arms_whose_own_start_has_not_passed_hold_up_no_other(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import starts
+    from alignment import STUDY
+
+    monkeypatch.setattr(starts, "ARMS", CLAIMS / "arms.toml")
+    study = STUDY.stored("two_cores")
+    study.begin_stored()
+    path = study.path("w2v_linear", 1)
+    path.parent.mkdir(parents=True)
+    np.savez(path, margin=np.ones(3))
+    (work / "published").mkdir()
+    assert (study.missing("w2v_linear"), study.missing("nano")) == ([2, 3], [1, 2, 3])
+    with np.load(study.publish()) as published:
+        assert published.files == [f"{path.stem}/margin"]
+    assert study.results(finished=True) == {}
