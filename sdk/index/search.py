@@ -268,7 +268,10 @@ class Fusion:
                 they share none.
             shares: s, float64 (m,).
         """
-        fused = (cosines - self._mean) * self._meaning - shares
+        fused = cosines - self._mean
+        fused *= self._meaning
+        if isinstance(shares, np.ndarray):  # a pass over all rows where there is none takes time
+            fused -= shares
         fused[missing] = 0
         fused += bm25.astype(np.float64) / self._most
         if len(missing):
@@ -301,24 +304,8 @@ def rank(
         selection: which rows may be returned.
     """
     k, vectors = query.k + query.offset, snapshot.vectors
-    languages = snapshot.languages(connection)
-
-    def own(shares: Doubles, some: Rows | slice) -> Doubles | float:
-        return 0.0 if languages is None else shares[languages[some]]
-
     if query.mode == "dense" or asked is None:
-        meant = QueryVector(query.vector)
-        apart = meant.cosine(snapshot.apart)
-
-        def near(allowed: Mask | None) -> Iterator[tuple[int, Doubles]]:
-            for first, scores in vectors.near(meant, allowed):
-                yield first, scores - own(apart, slice(first, first + len(scores)))
-
-        rows = selection.best(k, near, slack=meant.slack)
-        cosines = vectors.cosines(meant, rows)
-        scores = cosines - own(apart, rows)
-        order = np.lexsort((rows, -scores))[:k]
-        return Ranking(rows[order], scores[order], cosines[order], None).cut(query)
+        return _by_meaning(connection, snapshot, query, selection)
     weights, instead = expanded(connection, snapshot, asked)
     lexical = bm25(connection, weights, snapshot.lengths(connection), asked, instead)
     if query.mode == "lexical" or not len(query.vector):
@@ -330,13 +317,18 @@ def rank(
         return Ranking(rows, scores, None, words).cut(query)
     meant = QueryVector(query.vector)
     fusion = Fusion(float(meant.cosine(snapshot.mean)), lexical)
-    apart = meant.cosine(snapshot.apart)
-    shares = fusion.shares(apart, _words_apart(lexical.scores, languages, len(apart)))
+    languages = snapshot.languages(connection)
+    if languages is not None:
+        apart = _words_apart(lexical.scores, languages, len(snapshot.apart))
+        shares = fusion.shares(meant.cosine(snapshot.apart), apart)
+
+    def own(some: Rows | slice) -> Doubles | float:
+        return 0.0 if languages is None else shares[languages[some]]
 
     def scored(allowed: Mask | None) -> Iterator[tuple[int, Doubles]]:
         for first, cosines, missing in vectors.scores(meant):
             block = slice(first, first + len(cosines))
-            fused = fusion.scores(cosines, lexical.scores[block], missing, own(shares, block))
+            fused = fusion.scores(cosines, lexical.scores[block], missing, own(block))
             if allowed is not None:
                 fused[~allowed[block]] = -np.inf
             yield first, fused
@@ -344,17 +336,36 @@ def rank(
     rows = selection.best(k, scored, slack=fusion.slack(meant.slack))
     cosines = vectors.cosines(meant, rows)
     missing = np.flatnonzero(~vectors.placed(rows))
-    fused = fusion.scores(cosines, lexical.scores[rows], missing, own(shares, rows))
+    fused = fusion.scores(cosines, lexical.scores[rows], missing, own(rows))
     cosines[missing] = np.nan
     order = np.lexsort((rows, -fused))[:k]
     fused = np.minimum(fused[order], 1.0)
     return Ranking(rows[order], fused, cosines[order], lexical.scores[rows[order]]).cut(query)
 
 
-def _words_apart(scores: Floats, languages: NDArray[np.intp] | None, count: int) -> Doubles:
+def _by_meaning(
+    connection: sqlite3.Connection, snapshot: Snapshot, query: CheckedQuery, selection: Selection
+) -> Ranking:
+    k, vectors, meant = query.k + query.offset, snapshot.vectors, QueryVector(query.vector)
+    languages = snapshot.languages(connection)
+    apart = None if languages is None else meant.cosine(snapshot.apart)
+
+    def near(allowed: Mask | None) -> Iterator[tuple[int, Doubles]]:
+        for first, scores in vectors.near(meant, allowed):
+            if languages is not None and apart is not None:
+                scores -= apart[languages[first : first + len(scores)]]
+            yield first, scores
+
+    rows = selection.best(k, near, slack=meant.slack)
+    scores = cosines = vectors.cosines(meant, rows)
+    if languages is not None and apart is not None:
+        scores = cosines - apart[languages[rows]]
+    order = np.lexsort((rows, -scores))[:k]
+    return Ranking(rows[order], scores[order], cosines[order], None).cut(query)
+
+
+def _words_apart(scores: Floats, languages: NDArray[np.intp], count: int) -> Doubles:
     """Of BM25, see :func:`~pocketquery.sdk.index.vector_file.apart_of`, float64 (count,)."""
-    if languages is None:
-        return np.zeros(count)
     sums: Doubles = np.bincount(languages, scores, count).astype(np.float64)
     rows = np.bincount(languages, None, count).astype(np.float64)
     return apart_of(sums[:-1, None], rows[:-1, None])[:, 0]

@@ -41,6 +41,7 @@ export class Contents {
   private compactedAt = 0;
   private norms: Float32Array | undefined;
   private means: Means | undefined;
+  private namesLanguages: boolean | undefined;
   private vocabulary: Vocabulary | undefined;
 
   /**
@@ -111,7 +112,7 @@ export class Contents {
     }
     this.alive[rows - 1] = added.document ? 1 : 0;
     this.deleted += added.document ? 0 : 1;
-    this.norms = this.means = this.vocabulary = undefined;
+    this.norms = this.means = this.namesLanguages = this.vocabulary = undefined;
   }
 
   /** Delete the document `id`; whether there was one. */
@@ -129,7 +130,7 @@ export class Contents {
   forgetDeleted(): void {
     this.gone = this.alive.slice(0, this.stored.count).map((alive) => 1 - alive);
     this.compactedAt = this.hidden.length;
-    this.norms = this.means = this.vocabulary = undefined;
+    this.norms = this.means = this.namesLanguages = this.vocabulary = undefined;
   }
 
   /** The publisher's documents alone, none of them deleted here. */
@@ -167,7 +168,7 @@ export class Contents {
 
   /** The `k` rows nearest to a unit vector, best first, of those that are 1 in `allowed`. */
   nearest(vector: Float32Array, k: number, allowed: Uint8Array): Uint32Array {
-    return this.vectors.search(vector, k, allowed).rows;
+    return this.vectors.search(new QueryVector(vector), k, allowed).rows;
   }
 
   /** The best documents for a query, best first, of those that are 1 in `allowed`, by default the living. */
@@ -202,6 +203,10 @@ export class Contents {
     if (mode === "dense" || !asked || !expansion) {
       const meant = new QueryVector(vector);
       const apart = this.apart(meant);
+      if (!apart.size) {
+        const found = this.vectors.search(meant, most, allowed);
+        return { ...found, cosines: found.scores, bm25: null };
+      }
       const own = (cosine: number, row: number): number =>
         this.vectors.isPlaced(row) ? cosine - (apart.get(this.languageOf(row)) ?? 0) : -Infinity;
       const found = candidates(this.vectors.scores(meant).map(own), most, meant.slack, allowed);
@@ -223,7 +228,7 @@ export class Contents {
     const words = apart.size ? this.wordsApart(lexical.scores) : apart;
     const shares = new Map(Array.from(apart, ([one, cosine]) => [one, fusion.share(cosine, words.get(one) ?? 0)]));
     const fused = (cosine: number, row: number): number =>
-      fusion.score(cosine, lexical.scores[row]!, this.vectors.isPlaced(row), shares.get(this.languageOf(row)));
+      fusion.score(cosine, lexical.scores[row]!, this.vectors.isPlaced(row), apart.size ? shares.get(this.languageOf(row)) : 0);
     const found = candidates(this.vectors.scores(meant).map(fused), most, fusion.slack(meant.slack), allowed);
     const exact = this.vectors.cosines(meant, found).map((cosine, i) => fused(cosine, found[i]!));
     const { rows, scores } = ranked(found, exact, most);
@@ -242,7 +247,8 @@ export class Contents {
 
   /** How far the mean cosine of each language is from that of all, see {@link apartOf}. */
   private apart(query: QueryVector): ReadonlyMap<number, number> {
-    if (![this.stored, this.added].some(({ languages }) => Array.prototype.some.call(languages, Boolean))) return new Map();
+    this.namesLanguages ??= this.parts.some(({ languages }) => Array.prototype.some.call(languages, Boolean));
+    if (!this.namesLanguages) return new Map(); // without reading all vectors for their means
     return new Map(Array.from(this.languageMeans().apart, ([language, own]) => [language, query.cosine(own)]));
   }
 

@@ -12,7 +12,7 @@ import { compileFilter } from "../../dist/index/filters.js";
 import { comparable, parseExactly, parseMetadata } from "../../dist/index/metadata.js";
 import { integerMatrix } from "../../dist/index/vectors/integer_product.js";
 import { pairwiseSum, roundHalfEven } from "../../dist/index/vectors/numbers.js";
-import { quantize, unitVector, Vectors, withoutVector } from "../../dist/index/vectors/vectors.js";
+import { quantize, QueryVector, unitVector, Vectors, withoutVector } from "../../dist/index/vectors/vectors.js";
 import { DIMENSION, drawer, EXPECTED, source } from "./data.js";
 
 test("a vector's row is Python's, bit by bit", async () => {
@@ -35,7 +35,7 @@ test("a row without a scale has codes of zero alone", () => {
   const vectors = new Vectors(DIMENSION);
   const row = withoutVector(DIMENSION + 4);
   vectors.append(row, "file");
-  assert.deepEqual(vectors.search(new Float32Array(DIMENSION).fill(1), 5).rows, new Uint32Array());
+  assert.deepEqual(vectors.search(new QueryVector(new Float32Array(DIMENSION).fill(1)), 5).rows, new Uint32Array());
   assert.throws(() => vectors.append(row.fill(127, 0, 1), "file"), CorruptArtifactError);
 });
 
@@ -105,7 +105,7 @@ test("a search finds the same with SIMD and without, and whatever it was filled 
   for (const row of rows) single.append(row, "it");
   for (let round = 0; round < 50; round++) {
     const query = unitVector(Array.from({ length: 33 }, () => draw() - 0.5), 33, "it");
-    assert.deepEqual(whole.search(query, 10), single.search(query, 10));
+    assert.deepEqual(whole.search(new QueryVector(query), 10), single.search(new QueryVector(query), 10));
   }
 });
 

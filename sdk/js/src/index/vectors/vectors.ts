@@ -234,15 +234,14 @@ export class Vectors {
   }
 
   /**
-   * The `k` nearest rows of a unit vector, best first.
-   * @param query float32 (d,), of length 1
+   * The `k` nearest rows, best first.
    * @param allowed 1 where a row may be found, if it has a vector; undefined for all
    */
-  search(query: Float32Array, k: number, allowed?: Uint8Array): Ranking {
-    const meant = new QueryVector(query);
-    const scores = this.scores(meant).map((score, row) => (this.isPlaced(row) ? score : -Infinity));
-    const rows = candidates(scores, k, meant.slack, allowed);
-    return ranked(rows, this.cosines(meant, rows), k);
+  search(query: QueryVector, k: number, allowed?: Uint8Array): Ranking {
+    const scores = this.scores(query);
+    for (let row = 0; row < scores.length; row++) if (!this.isPlaced(row)) scores[row] = -Infinity;
+    const rows = candidates(scores, k, query.slack, allowed);
+    return ranked(rows, this.cosines(query, rows), k);
   }
 
   /** Whether a row has a vector. */
