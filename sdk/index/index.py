@@ -58,7 +58,7 @@ from pocketquery.sdk.index.search import (
     hits_of,
     rank,
 )
-from pocketquery.sdk.index.selection import Selection
+from pocketquery.sdk.index.selection import Selection, without_absent
 from pocketquery.sdk.index.signature import check_claim, check_signed
 from pocketquery.sdk.index.updates import Changes, IndexSource, change_index, read_source
 from pocketquery.sdk.index.vector_file import quantize
@@ -208,8 +208,8 @@ class Index(IndexViews):
 
         Args:
             query: a text, or its vector, float (dimension,), of any length but 0. In a text a
-                document must have ``"what stands in quotes"`` word for word, and ``+this``, and
-                must not have ``-that``.
+                document must have ``"what stands in quotes"`` word for word if any document has,
+                and ``+this``, and must not have ``-that``.
             k: how many, at least 1.
             filter: conditions on the metadata, see :mod:`pocketquery.sdk.results.filters`.
             mode: ``"dense"`` (by meaning), ``"lexical"`` (by words, BM25) or ``"hybrid"`` (both,
@@ -236,16 +236,21 @@ class Index(IndexViews):
         condition = None if any_document else condition_of(filter, languages)
         with self._database.reading() as connection:
             snapshot = self._current(connection)
-            asked = snapshot.analyzer.query(request.text, prefix=prefix) if request.text else None
+            typed = snapshot.analyzer.query(request.text, prefix=prefix) if request.text else None
+            asked = typed and without_absent(connection, snapshot, typed)
             selection = Selection.of(connection, snapshot, condition, asked)
 
             def found(request: CheckedQuery) -> Hits:
                 return hits_of(connection, rank(connection, snapshot, request, asked, selection))
 
             if group_by is None:
-                return found(request)
-            whole = partial(replace, request, offset=0)
-            return best_of_groups(lambda k: found(whole(k=k)), group_by, request.k, offset)
+                hits = found(request)
+            else:
+                whole = partial(replace, request, offset=0)
+                hits = best_of_groups(lambda k: found(whole(k=k)), group_by, request.k, offset)
+            if typed and asked:
+                hits.absent_phrases = len(typed.phrases) - len(asked.phrases)
+            return hits
 
     def add(self, documents: Iterable[Any], vectors: NDArray[Any] | None = None) -> None:
         """Add documents with their vectors, all or none.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from pocketquery.sdk.index.vectors import best, best_of_blocks
 from pocketquery.sdk.results.filters import Condition, matching_rows
 from pocketquery.sdk.words import Analyzer, Query
 
-__all__ = ["Blocks", "Mask", "Scored", "Selection", "demanded"]
+__all__ = ["Blocks", "Mask", "Scored", "Selection", "demanded", "without_absent"]
 
 Mask = NDArray[np.bool_]
 Blocks = Iterable[tuple[int, NDArray[np.floating[Any]]]]
@@ -26,6 +27,7 @@ that counts, where a mask does not allow a row."""
 
 _FILTER_SAMPLE_ROWS = 4096  # rows
 _PHRASE_SAMPLE_ROWS = 256  # rows whose texts are read
+_PHRASE_BATCH_ROWS = 16  # until a phrase is found for the first time
 _SHARE = 0.15  # of the rows; asking about more by their numbers takes as long as about all
 
 
@@ -145,3 +147,30 @@ def demanded(connection: sqlite3.Connection, count: int, query: Query) -> Mask |
             having = having if wanted else ~having
             allowed = having if allowed is None else allowed & having
     return allowed
+
+
+def without_absent(connection: sqlite3.Connection, snapshot: Snapshot, query: Query) -> Query:
+    """``query`` without the phrases that no document has, which demand nothing: a question in
+    another language quotes, too. Those behind a + stay. No filter changes which these are.
+
+    Raises:
+        CorruptArtifactError: postings that cannot be of these documents.
+    """
+    phrases = tuple(
+        phrase
+        for phrase in query.phrases
+        if phrase in query.required_phrases or _is_there(connection, snapshot, phrase)
+    )
+    return query if len(phrases) == len(query.phrases) else replace(query, phrases=phrases)
+
+
+def _is_there(connection: sqlite3.Connection, snapshot: Snapshot, phrase: tuple[str, ...]) -> bool:
+    one = Query("", {}, phrases=(phrase,))
+    having = demanded(connection, len(snapshot.vectors), one)
+    rows = [] if having is None else np.flatnonzero(having).tolist()
+    for start in range(0, len(rows), _PHRASE_BATCH_ROWS):
+        documents = documents_of_rows(connection, rows[start : start + _PHRASE_BATCH_ROWS])
+        texts = map(content, documents.values())
+        if any(one.matches(snapshot.analyzer.sequence(text)) for text in texts):
+            return True
+    return False

@@ -46,7 +46,13 @@ class Hit:
 
 
 class Hits(list[Hit]):
-    """The hits of one search, best first. A list; Jupyter shows it as a table."""
+    """The hits of one search, best first. A list; Jupyter shows it as a table.
+
+    Attributes:
+        absent_phrases: how many phrases in quotes no document has: their words alone were sought.
+    """
+
+    absent_phrases = 0
 
     def _repr_html_(self) -> str:
         from html import escape  # here: a search needs none of it

@@ -153,6 +153,8 @@ def _run(options: argparse.Namespace) -> int:
             for hit in hits:
                 snippet = index.snippet(hit, query, length=page.snippet_length)
                 page.show(hit, snippet, index.snippet(_name(hit), query, length=1000))
+            if hits.absent_phrases:
+                page.say("no document has the words in quotes as they stand: each counts by itself")
             if not hits:
                 for sentence in _advice(index, query, asked):
                     page.say(sentence)

@@ -145,6 +145,7 @@ class Analyzer:
             excluded=tuple(map(self._sharpest, parsed.excluded)),
             phrases=tuple(tuple(self.sequence(phrase)) for phrase in parsed.phrases),
             excluded_phrases=tuple(tuple(self.sequence(one)) for one in parsed.excluded_phrases),
+            required_phrases=tuple(tuple(self.sequence(one)) for one in parsed.required_phrases),
             prefix=bare(last[0].casefold()) if last else "",
         )
 

@@ -35,6 +35,7 @@ class Parsed(NamedTuple):
         plain: the text without operators and without what is excluded; it is what an encoder gets.
         required, excluded: what stands behind a + or a -.
         phrases, excluded_phrases: what stands in quotation marks.
+        required_phrases: those of the phrases that stand behind a +.
     """
 
     plain: str
@@ -42,6 +43,7 @@ class Parsed(NamedTuple):
     excluded: list[str]
     phrases: list[str]
     excluded_phrases: list[str]
+    required_phrases: list[str]
 
 
 @dataclass(frozen=True)
@@ -57,8 +59,10 @@ class Query:
         beside: those of the terms that no word is: compounds, joins and parts.
         required: terms that a document must have, all of them.
         excluded: a document that has all terms of one of these is no hit.
-        phrases: sequences of words, each of which a document must have.
+        phrases: sequences of words, each of which a document must have if any document of the index
+            has it.
         excluded_phrases: those that it must not have.
+        required_phrases: those of the phrases that it must have in any case.
         prefix: the beginning of the word that is being typed, in lower case; empty for none.
     """
 
@@ -70,6 +74,7 @@ class Query:
     excluded: tuple[frozenset[str], ...] = ()
     phrases: tuple[tuple[str, ...], ...] = ()
     excluded_phrases: tuple[tuple[str, ...], ...] = ()
+    required_phrases: tuple[tuple[str, ...], ...] = ()
     prefix: str = ""
 
     def matches(self, words: Sequence[str]) -> bool:
@@ -109,7 +114,7 @@ def is_blank(text: str) -> bool:
 
 def parse(text: str) -> Parsed:
     """The parts of a query."""
-    parsed = Parsed("", [], [], [], [])
+    parsed = Parsed("", [], [], [], [], [])
     pieces, done, words = [], 0, 0
     for match in _PART.finditer(text):
         body, phrase = _body(match), not match["word"]
@@ -118,6 +123,7 @@ def parse(text: str) -> Parsed:
         excludes = (match["sign"] or match["operator"] or "+") not in "+\uff0b"
         if phrase:
             (parsed.excluded_phrases if excludes else parsed.phrases).append(body)
+            parsed.required_phrases.extend([body] if match["sign"] and not excludes else [])
         else:
             (parsed.excluded if excludes else parsed.required).append(body)
         before = text[done : match.start()]
@@ -125,5 +131,5 @@ def parse(text: str) -> Parsed:
         pieces += [before, "" if excludes else body]
         done = match.end()
     if words + sum(map(has_word, text[done:].split())) > _MOST_WORDS:
-        return Parsed(text.strip(), [], [], [], [])
+        return Parsed(text.strip(), [], [], [], [], [])
     return parsed._replace(plain="".join([*pieces, text[done:]]).strip())

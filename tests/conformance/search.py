@@ -28,6 +28,10 @@ _TEXTS = [
     "Who makes sugar?", "cafes and seas", "query the light", "東京 café", "making plants sugar",
     "xyzzy 1920", "sea sea sea light",
 ]  # fmt: skip
+_QUOTED = [
+    '"make sugar" sea', '"sugar the cafe" light', '+"sugar the cafe" sea', 'sea "light plants"',
+    '"makes sugar" "cafe sea" -plants', '"the sea',
+]  # fmt: skip
 _FILTERS: list[Any] = [
     None, {"year": {"$gte": 2003}}, {"lang": "en", "$not": {"year": {"$in": [2001, 2004]}}},
     {"$or": [{"lang": "de"}, {"year": {"$exists": False}}]}, {"lang": "none"},
@@ -58,7 +62,7 @@ def main() -> None:
         builder.add(documents, encoder.encode_document([content(one) for one in documents]))
     with open_index(TARGET / "index", encoder=encoder) as index:
         found: list[Any] = []
-        for number, text in enumerate(_TEXTS):
+        for number, text in enumerate([*_TEXTS, *_QUOTED]):
             for place, mode in enumerate(("dense", "lexical", "hybrid")):
                 search: dict[str, Any] = {"query": text, "k": 1 + (number + place) % 7}
                 search |= {"mode": mode, "filter": _FILTERS[(number + place) % 5]}

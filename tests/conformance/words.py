@@ -132,6 +132,7 @@ def _plain(query: Query) -> dict[str, Any]:
         "excluded": [sorted(one) for one in query.excluded],
         "phrases": query.phrases,
         "excluded_phrases": query.excluded_phrases,
+        "required_phrases": query.required_phrases,
         "prefix": query.prefix,
     }
 

@@ -31,7 +31,7 @@ FILTERS: list[Any] = [
     {"tags": {"$all": ["a", "c"]}, "page": {"$nin": ["tour", "results"]}},
 ]
 OPERATORS = [
-    '"the index" words',
+    '"index the words" "the index"',
     "+signature key",
     "encoder -teacher",
     "querry encodr",

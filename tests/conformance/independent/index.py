@@ -129,6 +129,9 @@ class Index:
         allowed = self._alive.copy()
         analyzer = self._words.Analyzer(self._language)
         asked = None if text is None else analyzer.query(text, prefix=prefix)
+        if asked:
+            texts = [self._words_of(row) for row in np.flatnonzero(allowed).tolist()]
+            asked.drop_absent(texts)
         for row in np.flatnonzero(allowed) if asked else ():
             allowed[row] = self._has(int(row), asked)
         if condition is not None:
@@ -180,18 +183,22 @@ class Index:
 
     def _has(self, row: int, asked: Any) -> bool:
         """Whether a document has what the query demands."""
-        _, metadata, text = self.documents[row]
-        title = metadata.get("title")
-        analyzer, whole = (
-            self._words.Analyzer(self._language),
-            f"{title} {text}" if isinstance(title, str) else text,
-        )
+        analyzer, whole = self._words.Analyzer(self._language), self._whole(row)
         terms = {term for term, _ in analyzer.occurrences([whole])[0]}
         return (
             asked.required <= terms
             and not any(excluded <= terms for excluded in asked.excluded)
             and asked.matches(analyzer.sequence(whole))
         )
+
+    def _whole(self, row: int) -> str:
+        _, metadata, text = self.documents[row]
+        title = metadata.get("title")
+        return f"{title} {text}" if isinstance(title, str) else text
+
+    def _words_of(self, row: int) -> list[str]:
+        words: list[str] = self._words.Analyzer(self._language).sequence(self._whole(row))
+        return words
 
     def _bm25(self, asked: Any) -> tuple[Floats, float, float]:
         """Scores, the most they can be, and that of the terms which are there. Each operation is

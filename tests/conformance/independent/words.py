@@ -78,16 +78,27 @@ class Query:
     excluded: list[frozenset[str]] = field(default_factory=list)
     phrases: list[list[str]] = field(default_factory=list)
     excluded_phrases: list[list[str]] = field(default_factory=list)
+    required_phrases: list[list[str]] = field(default_factory=list)
     prefix: str = ""
 
     def matches(self, words: Sequence[str]) -> bool:
         """Whether a text's words have the phrases and lack those excluded."""
+        return all(_within(one, words) for one in self.phrases) and not any(
+            _within(one, words) for one in self.excluded_phrases
+        )
 
-        def has(phrase: list[str]) -> bool:
-            starts = range(len(words) - len(phrase) + 1)
-            return any(list(words[at : at + len(phrase)]) == phrase for at in starts)
+    def drop_absent(self, texts: Sequence[Sequence[str]]) -> None:
+        """Leave out the phrases that none of the texts has, but those behind a +."""
+        self.phrases = [
+            one
+            for one in self.phrases
+            if one in self.required_phrases or any(_within(one, words) for words in texts)
+        ]
 
-        return all(map(has, self.phrases)) and not any(map(has, self.excluded_phrases))
+
+def _within(phrase: list[str], words: Sequence[str]) -> bool:
+    starts = range(len(words) - len(phrase) + 1)
+    return any(list(words[at : at + len(phrase)]) == phrase for at in starts)
 
 
 def _is(name: str, character: str) -> bool:
@@ -340,9 +351,10 @@ class Analyzer:
                 if len(term) >= 4 and _every_letter(term):
                     query.words.setdefault(term, self.lower(word))
         query.beside = frozenset(query.terms) - whole
-        for excludes, phrase, body in parts:
+        for excludes, phrase, body, required in parts:
             if phrase:
                 (query.excluded_phrases if excludes else query.phrases).append(self.sequence(body))
+                query.required_phrases += [self.sequence(body)] if required else []
             elif excludes:
                 query.excluded.append(self._sharpest(body))
             else:
@@ -371,8 +383,9 @@ _PART = re.compile(
 )
 
 
-def _parts(text: str) -> tuple[str, list[tuple[bool, bool, str]]]:
-    """The plain text; of each part whether it excludes, whether it is a phrase, what is in it."""
+def _parts(text: str) -> tuple[str, list[tuple[bool, bool, str, bool]]]:
+    """The plain text; of each part whether it excludes, whether it is a phrase, what is in it, and
+    whether it stands behind a +."""
     parts, plain, done, words = [], "", 0, 0
     for match in _PART.finditer(text):
         groups = match.groupdict()
@@ -384,7 +397,8 @@ def _parts(text: str) -> tuple[str, list[tuple[bool, bool, str]]]:
         before = text[done : match.start()]
         words += sum(map(_has_word, _CHUNK.findall(before))) + (not phrase)
         plain += before + ("" if excludes else body)
-        parts.append((excludes, bool(phrase), body))
+        required = not excludes and (groups["sign"] or groups["operator"]) is not None
+        parts.append((excludes, bool(phrase), body, required))
         done = match.end()
     if words + sum(map(_has_word, _CHUNK.findall(text[done:]))) > 7:
         return text.strip(), []

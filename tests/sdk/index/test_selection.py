@@ -15,7 +15,7 @@ from tests.sdk.small_index import WordEncoder, new_index, vectors_of
 
 WORDS = ["oak", "elm", "ash", "fir"]
 WORD = st.sampled_from(WORDS)
-PHRASE = st.lists(WORD, min_size=2, max_size=3)
+PHRASE = st.lists(WORD, min_size=2, max_size=5)
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +67,8 @@ def test_what_a_query_demands(
         ]
     )
     expected = set()
+    texts = [document.text.split() for document in index.documents()]
+    phrases = [one for one in phrases if any(has_phrase(words, one) for words in texts)]
     for document in index.documents():
         words = document.text.split()
         if (
@@ -82,6 +84,25 @@ def test_what_a_query_demands(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("pocketquery.sdk.index.selection._PHRASE_SAMPLE_ROWS", tried)
         assert index.search(query, 7, mode=mode, filter=part) == everything[:7]
+
+
+@pytest.mark.parametrize("mode", ["dense", "lexical", "hybrid"])
+def test_a_phrase_that_no_document_has_demands_nothing(index: Index, mode: Any) -> None:
+    plain = index.search("oak maple elm", 1000, mode=mode)
+    assert plain
+    for absent in ("maple elm", "oak maple", "fir fir fir fir fir fir"):
+        found = index.search(f'oak "{absent}"', 1000, mode=mode)
+        assert found == index.search(f"oak {absent}", 1000, mode=mode)
+        assert found.absent_phrases == 1
+    assert not index.search('oak +"maple elm"', mode=mode)
+    words = {one.id: one.text.split() for one in index.documents()}
+    phrase = next(
+        one
+        for name, one in words.items()
+        if int(name) % 2 == 0
+        and not any(has_phrase(text, one) for other, text in words.items() if int(other) % 2)
+    )
+    assert not index.search(f'"{" ".join(phrase)}"', mode=mode, filter={"part": 1})
 
 
 @pytest.mark.parametrize("query", ["-oak", '-"oak elm"', "-oak -elm"])

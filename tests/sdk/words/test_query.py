@@ -8,7 +8,7 @@ from pocketquery.sdk.words import Analyzer, Query
 from pocketquery.sdk.words.query import parse, without_operators
 
 ENGLISH = Analyzer("english")
-PLAIN: tuple[list[str], ...] = ([], [], [], [])
+PLAIN: tuple[list[str], ...] = ([], [], [], [], [])
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,8 @@ def test_operators(
     phrases: list[str],
     excluded_phrases: list[str],
 ) -> None:
-    assert parse(text) == (plain, required, excluded, phrases, excluded_phrases)
+    behind_plus = phrases if text.startswith("+") else []
+    assert parse(text) == (plain, required, excluded, phrases, excluded_phrases, behind_plus)
 
 
 @pytest.mark.parametrize(
@@ -73,6 +74,12 @@ def test_phrases_are_sequences_of_words(text: str, matches: bool) -> None:
     assert query.matches(ENGLISH.sequence(text)) == matches
     other = ENGLISH.query('film -"the lion king"')
     assert other.matches(ENGLISH.sequence(text)) != matches
+
+
+def test_a_phrase_behind_a_plus_is_told_from_others() -> None:
+    query = ENGLISH.query('"lions roar" +"the king" -"a queen"')
+    assert query.phrases == (("lion", "roar"), ("the", "king"))
+    assert query.required_phrases == (("the", "king"),)
 
 
 def test_a_query_without_operators_matches_anything() -> None:

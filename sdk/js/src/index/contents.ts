@@ -173,7 +173,9 @@ export class Contents {
 
   /** The best documents for a query, best first, of those that are 1 in `allowed`, by default the living. */
   async rank(query: CheckedQuery, allowed?: Uint8Array): Promise<Ranking> {
-    const { asked, offset, k } = query;
+    const { offset, k } = query;
+    const asked = query.asked && (await this.withoutAbsent(query.asked));
+    query = { ...query, asked };
     const expansion = asked && (await this.expanded(asked));
     allowed ??= this.deleted ? this.alive : undefined;
     const most = k + offset;
@@ -192,6 +194,23 @@ export class Contents {
       if (places.length < most && ranking.rows.length === tried) continue;
       return cut(at(ranking, places), query);
     }
+  }
+
+  /** A query without the phrases that no document has, which demand nothing: a question in another language quotes, too. */
+  private async withoutAbsent(asked: Query): Promise<Query> {
+    const known = new Set(asked.requiredPhrases.map((phrase) => phrase.join(" ")));
+    const phrases: (readonly string[])[] = [];
+    for (const phrase of asked.phrases) if (known.has(phrase.join(" ")) || (await this.isThere(phrase))) phrases.push(phrase);
+    return phrases.length === asked.phrases.length ? asked : { ...asked, phrases };
+  }
+
+  private async isThere(phrase: readonly string[]): Promise<boolean> {
+    for (const [row, isOne] of this.having(new Set(phrase)).entries()) {
+      if (!isOne || !this.alive[row]) continue;
+      const words = await this.analyzer.sequence(content(this.document(row)));
+      if (matches({ phrases: [phrase], excludedPhrases: [] }, words)) return true;
+    }
+    return false;
   }
 
   private ranked(

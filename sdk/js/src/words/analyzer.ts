@@ -83,7 +83,7 @@ export class Analyzer {
    * @param prefix the last word is being typed, and stands for all that begin with it
    */
   query(text: string, prefix = false): Promise<Query> {
-    const { plain, required, excluded, phrases, excludedPhrases } = parse(text);
+    const { plain, required, excluded, phrases, excludedPhrases, requiredPhrases } = parse(text);
     const last = fromEnd(chunksOf(text)) ?? "";
     const isTyped = prefix && hasWord(fromEnd(Array.from(text)) ?? "") && plain.endsWith(last);
     const typed = isTyped ? (fromEnd(cut(last).words) ?? "") : "";
@@ -117,6 +117,7 @@ export class Analyzer {
         excluded: excluded.map((chunk) => new Set(this.sharpest(chunk))),
         phrases: phrases.map((phrase) => this.inOrder(phrase)),
         excludedPhrases: excludedPhrases.map((phrase) => this.inOrder(phrase)),
+        requiredPhrases: requiredPhrases.map((phrase) => this.inOrder(phrase)),
         prefix: bare(folded(typed)),
       };
     });

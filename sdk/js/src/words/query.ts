@@ -24,6 +24,8 @@ export interface Parsed {
   /** What stands in quotation marks. */
   readonly phrases: readonly string[];
   readonly excludedPhrases: readonly string[];
+  /** Those of the phrases that stand behind a +. */
+  readonly requiredPhrases: readonly string[];
 }
 
 /** A query as terms. */
@@ -43,15 +45,17 @@ export interface Query {
   readonly required: ReadonlySet<string>;
   /** A document that has all terms of one of these is no hit. */
   readonly excluded: readonly ReadonlySet<string>[];
-  /** Sequences of words, each of which a document must have. */
+  /** Sequences of words, each of which a document must have if any document of the index has it. */
   readonly phrases: readonly (readonly string[])[];
   readonly excludedPhrases: readonly (readonly string[])[];
+  /** Those of the phrases that it must have in any case. */
+  readonly requiredPhrases: readonly (readonly string[])[];
   /** The beginning of the word that is being typed, in lower case; empty for none. */
   readonly prefix: string;
 }
 
 /** Whether a text has the phrases, and none of those excluded, by the terms of its words. */
-export function matches({ phrases, excludedPhrases }: Query, words: readonly string[]): boolean {
+export function matches({ phrases, excludedPhrases }: Pick<Query, "phrases" | "excludedPhrases">, words: readonly string[]): boolean {
   const isWithin = (phrase: readonly string[]): boolean =>
     words.some((_, start) => phrase.every((word, i) => words[start + i] === word));
   return phrases.every(isWithin) && !excludedPhrases.some(isWithin);
@@ -87,7 +91,8 @@ export function asksNothing(text: string): boolean {
 
 /** The parts of a query. */
 export function parse(text: string): Parsed {
-  const made = { required: [], excluded: [], phrases: [], excludedPhrases: [] } as Record<string, string[]>;
+  const none = (): Record<string, string[]> => ({ required: [], excluded: [], phrases: [], excludedPhrases: [], requiredPhrases: [] });
+  const made = none();
   let [plain, done, words] = ["", 0, 0];
   const wordsIn = (some: string): number => chunksOf(some).filter(hasWord).length;
   for (let at = 0; at < text.length; ) {
@@ -96,6 +101,7 @@ export function parse(text: string): Parsed {
       const excludes = part.sign !== "" && !MUST.includes(part.sign);
       const kind = part.isPhrase ? (excludes ? "excludedPhrases" : "phrases") : excludes ? "excluded" : "required";
       made[kind]!.push(part.body);
+      if (kind === "phrases" && part.sign) made.requiredPhrases!.push(part.body);
       const before = text.slice(done, at);
       words += wordsIn(before) + (part.isPhrase ? 0 : 1);
       plain += before + (excludes ? "" : part.body);
@@ -104,7 +110,7 @@ export function parse(text: string): Parsed {
     at = part?.stop ?? at + 1;
   }
   if (words + wordsIn(text.slice(done)) > MOST_WORDS) {
-    return { plain: stripped(text), required: [], excluded: [], phrases: [], excludedPhrases: [] };
+    return { plain: stripped(text), ...none() } as unknown as Parsed;
   }
   return { plain: stripped(plain + text.slice(done)), ...made } as unknown as Parsed;
 }

@@ -64,6 +64,7 @@ test("queries, and what a vocabulary adds to them, in the same order", async () 
       excluded: query.excluded.map(sorted),
       phrases: query.phrases,
       excluded_phrases: query.excludedPhrases,
+      required_phrases: query.requiredPhrases,
       prefix: query.prefix,
     };
     assert.deepEqual(found, expected, `${language}: ${text}`);

@@ -43,7 +43,7 @@ final class Analyzer {
         final Map<String, String> words = new LinkedHashMap<>();
         final Set<String> beside = new LinkedHashSet<>(), required = new LinkedHashSet<>();
         final List<Set<String>> excluded = new ArrayList<>();
-        final List<List<String>> phrases = new ArrayList<>(), excludedPhrases = new ArrayList<>();
+        final List<List<String>> phrases = new ArrayList<>(), excludedPhrases = new ArrayList<>(), requiredPhrases = new ArrayList<>();
 
         boolean demands() {
             return !(required.isEmpty() && excluded.isEmpty() && phrases.isEmpty() && excludedPhrases.isEmpty());
@@ -222,7 +222,10 @@ final class Analyzer {
         for (Object[] part : isSentence ? List.<Object[]>of() : parts) {
             String body = (String) part[0];
             boolean excludes = (Boolean) part[2];
-            if ((Boolean) part[1]) (excludes ? query.excludedPhrases : query.phrases).add(sequence(body));
+            if ((Boolean) part[1]) {
+                (excludes ? query.excludedPhrases : query.phrases).add(sequence(body));
+                if ((Boolean) part[4]) query.requiredPhrases.add(sequence(body));
+            }
             else if (excludes) query.excluded.add(new LinkedHashSet<>(sharpest(body)));
             else query.required.addAll(sharpest(body));
         }
@@ -232,7 +235,7 @@ final class Analyzer {
         return (int) Text.chunks(text).stream().filter(Words::hasWord).count();
     }
 
-    /** The part that begins here: its body, whether it is a phrase, whether it excludes, where it ends; null for none. */
+    /** The part that begins here: its body, whether it is a phrase, whether it excludes, where it ends, whether behind a +; null for none. */
     private static Object[] partAt(String text, int at) {
         boolean excludes = Words.TABLE.has("hyphens", text.charAt(at));
         int start = excludes || "+\uff0b".indexOf(text.charAt(at)) >= 0 ? at + 1 : at;
@@ -242,13 +245,13 @@ final class Analyzer {
             while (end < text.length() && quotes.indexOf(text.charAt(end)) < 0) end++;
             boolean isClosed = end < text.length() && end > start + 1;
             if (isClosed && (end + 1 == text.length() || !isOfWord(text.codePointAt(end + 1)))) {
-                return new Object[] {text.substring(start + 1, end), true, excludes, end + 1};
+                return new Object[] {text.substring(start + 1, end), true, excludes, end + 1, start > at && !excludes};
             }
         }
         if (start == at || !beginsWord(text, start)) return null;
         int stop = start;
         while (stop < text.length() && !Text.isBlank(text.charAt(stop))) stop++;
-        return new Object[] {text.substring(start, stop), false, excludes, stop};
+        return new Object[] {text.substring(start, stop), false, excludes, stop, !excludes};
     }
 
     private static boolean beginsWord(String text, int at) {

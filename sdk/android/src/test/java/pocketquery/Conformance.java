@@ -130,6 +130,7 @@ public final class Conformance {
             found.put("excluded", excluded);
             found.put("phrases", query.phrases);
             found.put("excluded_phrases", query.excludedPhrases);
+            found.put("required_phrases", query.requiredPhrases);
             found.put("prefix", query.prefix);
             for (String name : List.of("beside", "required")) wanted.put(name, new ArrayList<>(new TreeSet<>(list(wanted.get(name)))));
             check(found.equals(wanted), "query " + row + " " + found);
