@@ -13,6 +13,7 @@ import sqlite3
 import struct
 import zlib
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -129,9 +130,8 @@ class Index:
         allowed = self._alive.copy()
         analyzer = self._words.Analyzer(self._language)
         asked = None if text is None else analyzer.query(text, prefix=prefix)
-        if asked:
-            texts = [self._words_of(row) for row in np.flatnonzero(allowed).tolist()]
-            asked.drop_absent(texts)
+        if asked and asked.phrases:
+            asked = self._without_absent(asked)
         for row in np.flatnonzero(allowed) if asked else ():
             allowed[row] = self._has(int(row), asked)
         if condition is not None:
@@ -196,9 +196,18 @@ class Index:
         title = metadata.get("title")
         return f"{title} {text}" if isinstance(title, str) else text
 
-    def _words_of(self, row: int) -> list[str]:
-        words: list[str] = self._words.Analyzer(self._language).sequence(self._whole(row))
-        return words
+    def _without_absent(self, asked: Any) -> Any:
+        """The query without the phrases that no document has, but those behind a +."""
+        analyzer, known = self._words.Analyzer(self._language), asked.required_phrases
+        texts = [analyzer.sequence(self._whole(row)) for row in np.flatnonzero(self._alive)]
+        empty = {"excluded_phrases": type(known)(), "required_phrases": type(known)()}
+        phrases = [
+            one
+            for one in asked.phrases
+            if one in known
+            or any(replace(asked, phrases=[one], **empty).matches(words) for words in texts)
+        ]
+        return replace(asked, phrases=phrases)
 
     def _bm25(self, asked: Any) -> tuple[Floats, float, float]:
         """Scores, the most they can be, and that of the terms which are there. Each operation is

@@ -87,14 +87,6 @@ class Query:
             _within(one, words) for one in self.excluded_phrases
         )
 
-    def drop_absent(self, texts: Sequence[Sequence[str]]) -> None:
-        """Leave out the phrases that none of the texts has, but those behind a +."""
-        self.phrases = [
-            one
-            for one in self.phrases
-            if one in self.required_phrases or any(_within(one, words) for words in texts)
-        ]
-
 
 def _within(phrase: list[str], words: Sequence[str]) -> bool:
     starts = range(len(words) - len(phrase) + 1)

@@ -113,7 +113,7 @@ def test_no_document_speaks_to_the_terminal(notes: Path, shell: Shell) -> None:
         ),
         (["tomatoes", "--filter", '{"x.y": 1}'], ['has the field "x.y"; there are: .*path, year']),
         (["tomatoes", "--where", "year=1999"], ["other documents are found without the condition"]),
-        (['"tomatoes beans"'], ['documents without the "phrase" or \\+word were left out']),
+        (['+"tomatoes beans"'], ['documents without the "phrase" or \\+word were left out']),
         (["xyzzy", "--mode", "lexical"], ["no document has these words; without --mode lexical"]),
         (
             ["tomatoes", "--mode", "lexical", "--min-score", "99"],
@@ -130,6 +130,12 @@ def test_nothing_found_is_an_answer(
     for line, pattern in zip(lines[1:], advice, strict=True):
         assert re.search(pattern, line), line
     assert shell("search", "--index", notes, *arguments, "--json").out == ""
+
+
+def test_a_phrase_that_no_document_has_is_said(notes: Path, shell: Shell) -> None:
+    said = "no document has the words in quotes as they stand"
+    assert said in shell("search", "--index", notes, '"tomatoes beans"').out.splitlines()[-1]
+    assert said not in shell("search", "--index", notes, '"tomatoes" beans').out
 
 
 def test_the_best_score_is_shown_below_the_limit(notes: Path, shell: Shell) -> None:
