@@ -37,8 +37,8 @@ language loses at most .01; else it stays as it is.
 
 Amended after the first run on NTREX, before any reported set: ``shrunk``, which is ``p`` moved from
 the whole index's by n / (n + 16) for a language of n rows, as means are, since few rows lack words
-by chance and a language may be detected wrongly. It is taken in the place of ``p`` if it loses at
-most .03 of its gain's mean over an even pool and one of nine tenths in one language.
+by chance and a language may be detected wrongly. It is taken in the place of ``p`` if its mean
+over an even pool and one of nine tenths in one language is at most .03 below that of ``p``.
 
 Afterwards, once: XQuAD and the other sets of ``benchmarks/every_language.py``, the five English
 sets and ``benchmarks/finding.py``. Nothing is chosen by these.
@@ -293,15 +293,18 @@ def pool(
                 return fused + (scores - both[places]) * at(word)
 
             whole = bm25(connection, weights, lengths, asked, instead)
-            arms = {"meaning": cosines - by_cosine[places],
-                    "whole": arm(whole.scores.astype(float), whole.most, whole.present)}  # fmt: skip
+            by_words = whole.scores.astype(float)
+            arms = {
+                "meaning": cosines - by_cosine[places],
+                "whole": arm(by_words, whole.most, whole.present),
+            }
             scores, most, present, most_p, present_p = by_language(
                 connection, weights, lengths, asked, instead, places, sizes
             )
-            arms["p"] = arm(whole.scores.astype(float), most_p, present_p)
+            arms["p"] = arm(by_words, most_p, present_p)
             few = np.append(sizes / (sizes + 16), 0.0)
             shrunk = whole.present + few * (present_p - whole.present)
-            arms["shrunk"] = arm(whole.scores.astype(float), whole.most, shrunk)
+            arms["shrunk"] = arm(by_words, whole.most, shrunk)
             arms["idf"] = arm(scores, most, present)
             for name, each in arms.items():
                 own = spoken[right] == other

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pocketquery.sdk.arrays import NDArray
+from pocketquery.sdk.arrays import Doubles, NDArray, Rows
 from pocketquery.sdk.errors import CorruptArtifactError
 from pocketquery.sdk.index.database import damaged
 from pocketquery.sdk.index.untrusted_file import Schema
@@ -120,11 +120,14 @@ class Lexical(NamedTuple):
         most: what no document can reach, the sum over the terms of weight * idf * (k1 + 1); a term
             that no document has counts with the idf of none.
         present: that sum over the terms that a document has.
+        own: float64 (l,), that sum over the terms that a document of each language has; None where
+            no languages were asked for.
     """
 
     scores: NDArray[np.float32]
     most: float
     present: float
+    own: Doubles | None = None
 
 
 def bm25(
@@ -133,6 +136,8 @@ def bm25(
     lengths: NDArray[np.float32],
     asked: Query | None = None,
     instead: Mapping[str, str] = MappingProxyType({}),
+    languages: Rows | None = None,
+    language_count: int = 0,
 ) -> Lexical:
     """BM25 of every row for a query.
 
@@ -145,18 +150,22 @@ def bm25(
             document, which has them all. None: of all terms.
         instead: of each compound of a word that no document has, that word's term. ``most`` and
             ``present`` have the largest of such a word's compounds in its place.
+        languages: the number of each row's language, (n,); None for no ``own``.
+        language_count: of the numbers.
 
     Raises:
         CorruptArtifactError: postings that cannot be of these documents.
     """
     scores = np.zeros(len(lengths), np.float32)
     most = present = 0.0
+    own = None if languages is None else np.zeros(language_count)
     if not len(lengths):
-        return Lexical(scores, most, present)
+        return Lexical(scores, most, present, own)
     mean = max(float(lengths.mean()), 1.0)
     norms = _K1 * (1 - _B + _B / mean * lengths)
     once = set() if asked is None else set(chain.from_iterable(asked.phrases))
     replaced = dict.fromkeys(instead.values(), 0.0)
+    own_replaced = {word: np.zeros(language_count) for word in replaced}
     for term, weight in terms.items():
         rows, counts = postings_of(connection, term, len(lengths))
         idf = np.log1p((len(lengths) - len(rows) + 0.5) / (len(rows) + 0.5))
@@ -165,17 +174,23 @@ def bm25(
         if term in once:
             counts = np.minimum(counts, np.float32(1))
         scores[rows] += highest * counts / (counts + norms[rows])
+        having = np.zeros(language_count)
+        if languages is not None:
+            having[languages[rows]] = highest
         if word := instead.get(term):
             replaced[word] = max(replaced[word], float(highest))
+            own_replaced[word] = np.maximum(own_replaced[word], having)
         elif asked is None or (
             term in asked.terms and term not in replaced and (len(rows) or term not in asked.beside)
         ):
             most += float(highest)
             present += float(highest) if len(rows) else 0.0
-    for value in replaced.values():
+            own = None if own is None else own + having
+    for word, value in replaced.items():
         most += value
         present += value
-    return Lexical(scores, most, present)
+        own = None if own is None else own + own_replaced[word]
+    return Lexical(scores, most, present, own)
 
 
 def renumber_postings(connection: sqlite3.Connection, new_rows: NDArray[np.int64]) -> None:

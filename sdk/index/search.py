@@ -22,7 +22,7 @@ from pocketquery.sdk.index.database import damaged
 from pocketquery.sdk.index.documents import Document, check_document, content, documents_of_rows
 from pocketquery.sdk.index.segments import Snapshot
 from pocketquery.sdk.index.selection import Blocks, Mask, Selection
-from pocketquery.sdk.index.vector_file import apart_of
+from pocketquery.sdk.index.vector_file import apart_of, own_part
 from pocketquery.sdk.index.vectors import QueryVector, best_first, in_blocks, unit_rows
 from pocketquery.sdk.languages.reading import ReadingTally
 from pocketquery.sdk.results.hits import Hit, Hits
@@ -51,6 +51,7 @@ Mode = Literal["dense", "lexical", "hybrid"]
 # than .01 below the better of words and meaning, .03 for identifiers alone (research/LOG.md).
 _DENSE_WEIGHT = 0.25
 _LEANING = 2.0
+_ALL = slice(None)
 _LEAST_ROOM = 0.05  # between the mean cosine and 1: of documents that are nearly all alike
 
 
@@ -242,22 +243,44 @@ class Fusion:
     .75 and .95. U is the most that BM25 can be for the query, so the second says how much of what
     was asked is there in words. Both mean something by themselves, and neither needs another
     document. p is the part of U whose terms some document has: where words say little, meaning says
-    more. A hit's score is 1 at most: a document that is the query reaches more. s is what d has of
-    both for its language alone, or what answers in another would stand behind all in the query's.
+    more. A hit's score is 1 at most: a document that is the query reaches more. In an index of
+    several languages, p is of the terms that some document in d's language has, and s is what d
+    has of both for its language alone, or what answers in another would stand behind all in the
+    query's.
 
     Args:
         mean: m.
         lexical: gives U and p.
+        languages: the number of each row's language, (n,), the last one for none; None where no
+            two are named.
+        apart: of the cosines of each, see :func:`~pocketquery.sdk.index.vector_file.apart_of`.
     """
 
-    def __init__(self, mean: float, lexical: Lexical) -> None:
-        absent = 1 - lexical.present / lexical.most if lexical.most else 1.0
-        self._mean = mean
-        self._meaning = _DENSE_WEIGHT * (1 + _LEANING * absent) / max(1 - mean, _LEAST_ROOM)
+    def __init__(
+        self,
+        mean: float,
+        lexical: Lexical,
+        languages: Rows | None = None,
+        apart: Doubles | None = None,
+    ) -> None:
+        self._mean, self._languages = mean, languages
         self._most = lexical.most or 1.0
+        self._meaning: Any = self._weight(lexical.most, lexical.present)
+        if languages is not None and apart is not None and lexical.own is not None:
+            rows = np.bincount(languages, None, len(apart)).astype(np.float64)[:-1, None]
+            sums: Doubles = np.bincount(languages, lexical.scores, len(apart))[:-1, None]
+            few = np.append(own_part(rows), 0.0)  # which may lack words by chance
+            present = lexical.present + few * (lexical.own - lexical.present)
+            self._meaning = self._weight(lexical.most, present)
+            self._shares = apart * self._meaning + apart_of(sums, rows)[:, 0] / self._most
+
+    def _weight(self, most: float, present: Any) -> Any:
+        """a, over 1 - m."""
+        absent = 1 - present / most if most else present + 1.0
+        return _DENSE_WEIGHT * (1 + _LEANING * absent) / max(1 - self._mean, _LEAST_ROOM)
 
     def scores(
-        self, cosines: Doubles, bm25: Floats, missing: Rows, shares: Doubles | float = 0.0
+        self, cosines: Doubles, bm25: Floats, missing: Rows, rows: Rows | slice = _ALL
     ) -> Doubles:
         """Fused scores of m rows, float64 (m,).
 
@@ -266,12 +289,15 @@ class Fusion:
             bm25: float32 (m,).
             missing: the positions of rows without a vector. Their words count alone; -inf where
                 they share none.
-            shares: s, float64 (m,).
+            rows: which they are.
         """
         fused = cosines - self._mean
-        fused *= self._meaning
-        if isinstance(shares, np.ndarray):  # a pass over all rows where there is none takes time
-            fused -= shares
+        if self._languages is None:
+            fused *= self._meaning
+        else:
+            languages = self._languages[rows]
+            fused *= self._meaning[languages]
+            fused -= self._shares[languages]
         fused[missing] = 0
         fused += bm25.astype(np.float64) / self._most
         if len(missing):
@@ -280,11 +306,7 @@ class Fusion:
 
     def slack(self, cosines: float) -> float:
         """That of fused scores, of cosines that have this one."""
-        return cosines * self._meaning
-
-    def shares(self, cosines: Doubles, bm25: Doubles) -> Doubles:
-        """s of languages, of what their means of cosines and of BM25 are apart."""
-        return cosines * self._meaning + bm25 / self._most
+        return cosines * float(np.max(self._meaning))
 
 
 def rank(
@@ -307,7 +329,9 @@ def rank(
     if query.mode == "dense" or asked is None:
         return _by_meaning(connection, snapshot, query, selection)
     weights, instead = expanded(connection, snapshot, asked)
-    lexical = bm25(connection, weights, snapshot.lengths(connection), asked, instead)
+    languages = None if query.mode == "lexical" else snapshot.languages(connection)
+    lengths, count = snapshot.lengths(connection), len(snapshot.apart)
+    lexical = bm25(connection, weights, lengths, asked, instead, languages, count)
     if query.mode == "lexical" or not len(query.vector):
         rows = selection.best(k, lambda allowed: _words(lexical.scores, allowed), above=0)
         rows, words = best_first(rows, lexical.scores[rows], k)
@@ -316,19 +340,13 @@ def rank(
             scores = np.minimum(scores / (lexical.most or 1.0), 1.0)
         return Ranking(rows, scores, None, words).cut(query)
     meant = QueryVector(query.vector)
-    fusion = Fusion(float(meant.cosine(snapshot.mean)), lexical)
-    languages = snapshot.languages(connection)
-    if languages is not None:
-        apart = _words_apart(lexical.scores, languages, len(snapshot.apart))
-        shares = fusion.shares(meant.cosine(snapshot.apart), apart)
-
-    def own(some: Rows | slice) -> Doubles | float:
-        return 0.0 if languages is None else shares[languages[some]]
+    apart = None if languages is None else meant.cosine(snapshot.apart)
+    fusion = Fusion(float(meant.cosine(snapshot.mean)), lexical, languages, apart)
 
     def scored(allowed: Mask | None) -> Iterator[tuple[int, Doubles]]:
         for first, cosines, missing in vectors.scores(meant):
             block = slice(first, first + len(cosines))
-            fused = fusion.scores(cosines, lexical.scores[block], missing, own(block))
+            fused = fusion.scores(cosines, lexical.scores[block], missing, block)
             if allowed is not None:
                 fused[~allowed[block]] = -np.inf
             yield first, fused
@@ -336,7 +354,7 @@ def rank(
     rows = selection.best(k, scored, slack=fusion.slack(meant.slack))
     cosines = vectors.cosines(meant, rows)
     missing = np.flatnonzero(~vectors.placed(rows))
-    fused = fusion.scores(cosines, lexical.scores[rows], missing, own(rows))
+    fused = fusion.scores(cosines, lexical.scores[rows], missing, rows)
     cosines[missing] = np.nan
     order = np.lexsort((rows, -fused))[:k]
     fused = np.minimum(fused[order], 1.0)
@@ -362,13 +380,6 @@ def _by_meaning(
         scores = cosines - apart[languages[rows]]
     order = np.lexsort((rows, -scores))[:k]
     return Ranking(rows[order], scores[order], cosines[order], None).cut(query)
-
-
-def _words_apart(scores: Floats, languages: NDArray[np.intp], count: int) -> Doubles:
-    """Of BM25, see :func:`~pocketquery.sdk.index.vector_file.apart_of`, float64 (count,)."""
-    sums: Doubles = np.bincount(languages, scores, count).astype(np.float64)
-    rows = np.bincount(languages, None, count).astype(np.float64)
-    return apart_of(sums[:-1, None], rows[:-1, None])[:, 0]
 
 
 def expanded(connection: sqlite3.Connection, snapshot: Snapshot, asked: Query) -> Expansion:

@@ -42,6 +42,7 @@ __all__ = [
     "map_vectors",
     "means_of",
     "merged_sums",
+    "own_part",
     "quantize",
     "scales_of",
     "sums_of",
@@ -176,7 +177,13 @@ def apart_of(sums: NDArray[np.float64], counts: NDArray[np.float64]) -> NDArray[
     """
     means = sums / np.maximum(counts, 1.0)
     apart = means - sums.sum(axis=0) / max(float(counts.sum()), 1.0)
-    return np.vstack([apart * (counts / (counts + _OWN_MEAN_ROWS)), np.zeros(sums.shape[1])])
+    return np.vstack([apart * own_part(counts), np.zeros(sums.shape[1])])
+
+
+def own_part(counts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """How much what was counted in so many rows of a language says of it, from 0 to 1."""
+    part: NDArray[np.float64] = counts / (counts + _OWN_MEAN_ROWS)
+    return part
 
 
 def without_vectors(rows: Codes, missing: NDArray[np.bool_]) -> Codes:

@@ -138,7 +138,7 @@ class Index:
             for row in np.flatnonzero(allowed):
                 allowed[row] = matches(condition, self.documents[int(row)][1])
         if mode == "lexical":
-            lexical, _, _ = self._bm25(asked)
+            lexical, *_ = self._bm25(asked)
             rows = np.flatnonzero(allowed & (lexical > 0))
             return self._hits(*_top(rows, lexical[rows], k))
         query = unit(vector)
@@ -154,13 +154,18 @@ class Index:
         if mode == "dense":
             rows = np.flatnonzero(allowed & self.placed)
             return self._hits(*_top(rows, (cosines - apart)[rows], k))
-        lexical, most, present = self._bm25(asked)
+        lexical, most, present, own = self._bm25(asked)
         mean = sum(products.values()) / (sum(counts.values()) + 1)
-        absent = 1 - present / most if most else 1
-        meaning = MEANING * (1 + LEANING * absent) / max(1 - mean, 0.05)
         numbers = sorted(set(self._languages.tolist()))
         sums = {one: float(lexical[self._languages == one].sum(dtype=float)) for one in numbers}
         words = self._apart(sums, {one: int((self._languages == one).sum()) for one in numbers})
+        here = np.full(len(self._languages), present)
+        for number in self._named():
+            rows_of = int((self._languages == number).sum())
+            part = rows_of / (rows_of + OWN_MEAN_ROWS)
+            here[self._languages == number] = present + part * (own.get(number, 0.0) - present)
+        absent = 1 - here / most if most else np.ones(len(here))
+        meaning = MEANING * (1 + LEANING * absent) / max(1 - mean, 0.05)
         shares = meaning * apart + words / (most or 1)
         fused = np.where(self.placed, (cosines - mean) * meaning - shares, 0)
         fused += lexical.astype(np.float64) / (most or 1)
@@ -171,8 +176,8 @@ class Index:
     def _apart(self, sums: Mapping[int, float], counts: Mapping[int, int]) -> Any:
         """How far the mean of each row's language is from that of all, float64 (rows,)."""
         apart = np.zeros(len(self._languages))
-        named = sorted(set(self._by_language) - {0})
-        if len(named) < 2:
+        named = self._named()
+        if not named:
             return apart
         mean = sum(sums[one] for one in named) / sum(counts[one] for one in named)
         for number in named:
@@ -180,6 +185,11 @@ class Index:
             share = (sums[number] / count - mean) * count / (count + OWN_MEAN_ROWS)
             apart[self._languages == number] = share
         return apart
+
+    def _named(self) -> list[int]:
+        """The languages whose scores are held against each other."""
+        named = sorted(set(self._by_language) - {0})
+        return named if len(named) > 1 else []
 
     def _has(self, row: int, asked: Any) -> bool:
         """Whether a document has what the query demands."""
@@ -209,13 +219,14 @@ class Index:
         ]
         return replace(asked, phrases=phrases)
 
-    def _bm25(self, asked: Any) -> tuple[Floats, float, float]:
-        """Scores, the most they can be, and that of the terms which are there. Each operation is
-        rounded to float32, but for idf, which is float64."""
+    def _bm25(self, asked: Any) -> tuple[Floats, float, float, dict[int, float]]:
+        """Scores, the most they can be, that of the terms which are there, and which are there in
+        each language. Each operation is rounded to float32, but for idf, which is float64."""
         count, most, present = len(self._lengths), 0.0, 0.0
         scores = np.zeros(count, np.float32)
         if not count:
-            return scores, most, present
+            return scores, most, present, {}
+        own: dict[int, float] = {}
         mean = max(mean_of(self._lengths), 1.0)
         norms = np.float32(1.2) * (np.float32(0.25) + np.float32(0.75 / mean) * self._lengths)
         frequencies = {term: len(rows) for term, (rows, _) in sorted(self._postings.items())}
@@ -223,6 +234,7 @@ class Index:
         analyzer = self._words.Analyzer(self._language)
         wanted_terms, instead = self._words.expand(asked, vocabulary, analyzer)
         best = dict.fromkeys(instead.values(), 0.0)
+        own_best: dict[str, dict[int, float]] = {word: {} for word in best}
         for term, wanted in wanted_terms.items():
             rows, counts = self._postings.get(term, (np.zeros(0, int), np.zeros(0, np.float32)))
             idf = math.log1p((count - len(rows) + 0.5) / (len(rows) + 0.5))
@@ -230,16 +242,22 @@ class Index:
             if any(term in phrase for phrase in asked.phrases):
                 counts = np.minimum(counts, np.float32(1))
             scores[rows] += weight * counts / (counts + norms[rows])
+            having = set(self._languages[rows].tolist())
             if term in instead:
+                some = own_best[instead[term]]
+                some |= {one: max(some.get(one, 0.0), float(weight)) for one in having}
                 best[instead[term]] = max(best[instead[term]], float(weight))
             elif (
                 term in asked.terms and term not in best and (len(rows) or term not in asked.beside)
             ):
                 most += float(weight)
                 present += float(weight) if len(rows) else 0
+                own |= {one: own.get(one, 0.0) + float(weight) for one in having}
         for one in best.values():
             most, present = most + one, present + one
-        return scores, most, present
+        for some in own_best.values():
+            own |= {one: own.get(one, 0.0) + value for one, value in some.items()}
+        return scores, most, present, own
 
     def _hits(self, rows: Any, scores: Any) -> Hits:
         return [

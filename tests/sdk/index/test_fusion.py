@@ -51,6 +51,17 @@ def test_meaning_says_more_where_words_say_less() -> None:
     assert unsaid[0] == weights[-1]
 
 
+def test_meaning_says_more_of_a_language_without_the_words() -> None:
+    languages = np.repeat([0, 1, 2], 16)  # the last of none
+    words = lexical(*[0.0] * 48)._replace(own=np.array([10.0, 0.0, 0.0]))
+    fusion = Fusion(0.2, words, languages, np.zeros(3))
+    fused = fusion.scores(np.ones(48), words.scores, NONE)
+    np.testing.assert_allclose(fused[[0, 16, 32]], [0.25, 0.5, 0.25], atol=1e-12)
+    np.testing.assert_allclose(fusion.slack(0.8), 0.5, atol=1e-12)
+    some = np.array([16, 32])
+    assert (fusion.scores(np.ones(2), words.scores[some], NONE, some) == fused[some]).all()
+
+
 def test_a_row_without_a_vector_counts_by_its_words_alone() -> None:
     words = lexical(0, 5, 5)
     fused = Fusion(0.2, words).scores(

@@ -25,6 +25,8 @@ export interface Lexical {
   readonly most: number;
   /** That sum over the terms that a document has. */
   readonly present: number;
+  /** That sum over the terms that a document of each language has, by language; empty where none was asked for. */
+  readonly own: ReadonlyMap<number, number>;
 }
 
 /**
@@ -35,6 +37,7 @@ export interface Lexical {
  * of its phrases counts once in a document, which has them all
  * @param norms float32 (n,), see {@link lengthNorms}
  * @param gone 1 where a row was compacted away; undefined for none
+ * @param languageOf the number of a row's language; undefined where `own` is not asked for
  */
 export function bm25(
   parts: readonly Part[],
@@ -42,24 +45,32 @@ export function bm25(
   asked: Query,
   norms: Float32Array,
   gone?: Uint8Array,
+  languageOf?: (row: number) => number,
 ): Lexical {
   const count = norms.length - (gone ? gone.reduce((sum, one) => sum + one, 0) : 0);
   const scores = new Float32Array(norms.length);
   let [most, present] = [0, 0];
-  if (!norms.length) return { scores, most, present };
+  const own = new Map<number, number>();
+  if (!norms.length) return { scores, most, present, own };
   const once = new Set(asked.phrases.flat());
   const replaced = new Map([...instead.values()].map((word) => [word, 0]));
+  const ownReplaced = new Map([...replaced.keys()].map((word) => [word, new Map<number, number>()]));
+  const add = (language: number, value: number): void => void own.set(language, (own.get(language) ?? 0) + value);
   for (const [term, weight] of weights) {
     const found = parts.map((part) => part.postings(term));
     const df = frequency(parts, found, gone);
     const idf = Math.log1p((count - df + 0.5) / (df + 0.5));
     const highest = Math.fround(weight * idf * (K1 + 1));
     const word = instead.get(term);
+    const having = languageOf ? languagesOf(parts, found, languageOf, gone) : [];
     if (word !== undefined) {
       replaced.set(word, Math.max(replaced.get(word)!, highest));
+      const most = ownReplaced.get(word)!;
+      for (const language of having) most.set(language, Math.max(most.get(language) ?? 0, highest));
     } else if (asked.terms.has(term) && !replaced.has(term) && (df > 0 || !asked.beside.has(term))) {
       most += highest;
       if (df > 0) present += highest;
+      for (const language of having) add(language, highest);
     }
     let first = 0;
     for (const [i, { rows, counts }] of found.entries()) {
@@ -74,7 +85,24 @@ export function bm25(
     }
   }
   for (const value of replaced.values()) [most, present] = [most + value, present + value];
-  return { scores, most, present };
+  for (const values of ownReplaced.values()) for (const [language, value] of values) add(language, value);
+  return { scores, most, present, own };
+}
+
+/** The languages of the rows that have a term. */
+function languagesOf(
+  parts: readonly Part[],
+  found: readonly Postings[],
+  languageOf: (row: number) => number,
+  gone?: Uint8Array,
+): ReadonlySet<number> {
+  const languages = new Set<number>();
+  let first = 0;
+  for (const [i, { rows }] of found.entries()) {
+    for (const row of rows) if (!gone?.[first + row]) languages.add(languageOf(first + row));
+    first += parts[i]!.count;
+  }
+  return languages;
 }
 
 /** How many rows have a term. */

@@ -11,7 +11,7 @@ import { best, candidates, ranked } from "./vectors/best.js";
 import { bm25, frequency, lengthNorms } from "./bm25.js";
 import { content, type Document } from "./document.js";
 import type { Condition } from "./filters.js";
-import { Fusion } from "./fusion.js";
+import { type Apart, Fusion } from "./fusion.js";
 import type { Part } from "./part.js";
 import type { CheckedQuery } from "./query.js";
 import { apartOf, type Means, QueryVector, rowBytes, Vectors } from "./vectors/vectors.js";
@@ -233,21 +233,20 @@ export class Contents {
       const { rows, scores } = ranked(found, exact, most);
       return { rows, scores, cosines: this.vectors.cosines(meant, rows), bm25: null };
     }
-    const lexical = bm25(this.parts, expansion, asked, (this.norms ??= this.lengthNorms()), this.gone);
+    const meant = mode === "lexical" || !vector.length ? undefined : new QueryVector(vector);
+    const apart = meant ? this.apart(meant) : new Map<number, number>();
+    const languageOf = apart.size ? (row: number): number => this.languageOf(row) : undefined;
+    const lexical = bm25(this.parts, expansion, asked, (this.norms ??= this.lengthNorms()), this.gone, languageOf);
     const pick = (rows: Uint32Array): Float32Array => Float32Array.from(rows, (row) => lexical.scores[row]!);
-    if (mode === "lexical" || !vector.length) {
+    if (!meant) {
       const found = best(lexical.scores, most, allowed, 0);
       const { rows, scores } = ranked(found, pick(found), most);
       const shares = mode === "lexical" ? scores : Float64Array.from(scores, (score) => Math.min(score / (lexical.most || 1), 1));
       return { rows, scores: shares, cosines: null, bm25: pick(rows) };
     }
-    const meant = new QueryVector(vector);
-    const apart = this.apart(meant);
-    const fusion = new Fusion(meant.cosine(this.languageMeans().mean), lexical);
-    const words = apart.size ? this.wordsApart(lexical.scores) : apart;
-    const shares = new Map(Array.from(apart, ([one, cosine]) => [one, fusion.share(cosine, words.get(one) ?? 0)]));
+    const fusion = new Fusion(meant.cosine(this.languageMeans().mean), lexical, this.ofLanguages(apart, lexical.scores));
     const fused = (cosine: number, row: number): number =>
-      fusion.score(cosine, lexical.scores[row]!, this.vectors.isPlaced(row), apart.size ? shares.get(this.languageOf(row)) : 0);
+      fusion.score(cosine, lexical.scores[row]!, this.vectors.isPlaced(row), languageOf?.(row));
     const found = candidates(this.vectors.scores(meant).map(fused), most, fusion.slack(meant.slack), allowed);
     const exact = this.vectors.cosines(meant, found).map((cosine, i) => fused(cosine, found[i]!));
     const { rows, scores } = ranked(found, exact, most);
@@ -271,17 +270,20 @@ export class Contents {
     return new Map(Array.from(this.languageMeans().apart, ([language, own]) => [language, query.cosine(own)]));
   }
 
-  /** That of the mean of `scores`, float32 (n,). */
-  private wordsApart(scores: Float32Array): ReadonlyMap<number, number> {
+  /** With that of the mean of `scores`, float32 (n,), and how many rows each has. */
+  private ofLanguages(cosines: ReadonlyMap<number, number>, scores: Float32Array): ReadonlyMap<number, Apart> {
+    if (!cosines.size) return new Map();
     const sums = new Map<number, Float64Array>();
-    for (const language of this.languageMeans().apart.keys()) sums.set(language, new Float64Array(2));
+    for (const language of cosines.keys()) sums.set(language, new Float64Array(2));
     for (let row = 0; row < scores.length; row++) {
       const sum = this.gone?.[row] ? undefined : sums.get(this.languageOf(row));
       if (!sum) continue;
       sum[0]!++;
       sum[1]! += scores[row]!;
     }
-    return new Map(Array.from(apartOf(sums), ([language, apart]) => [language, apart[0]!]));
+    const words = apartOf(sums);
+    const apart = (one: number, cosine: number): Apart => ({ cosine, words: words.get(one)![0]!, rows: sums.get(one)![0]! });
+    return new Map(Array.from(cosines, ([one, cosine]) => [one, apart(one, cosine)]));
   }
 
   /** A query's terms, and those of the index that stand for them. */

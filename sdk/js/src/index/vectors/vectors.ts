@@ -164,10 +164,15 @@ export function apartOf(sums: ReadonlyMap<number, Float64Array>): ReadonlyMap<nu
   for (const sum of sums.values()) for (const [i, value] of sum.entries()) whole[i]! += value;
   const mean = whole.map((value) => value / Math.max(whole[0]!, 1));
   const apart = (count: number, value: number, i: number): number =>
-    (value / Math.max(count, 1) - mean[i]!) * (count / (count + OWN_MEAN_ROWS));
+    (value / Math.max(count, 1) - mean[i]!) * ownPart(count);
   return new Map(
     Array.from(sums, ([language, sum]) => [language, sum.map((value, i) => apart(sum[0]!, value, i)).subarray(1)]),
   );
+}
+
+/** How much what was counted in so many rows of a language says of it, from 0 to 1. */
+export function ownPart(rows: number): number {
+  return rows / (rows + OWN_MEAN_ROWS);
 }
 
 /** A query's vector, as rows are scored by it. */

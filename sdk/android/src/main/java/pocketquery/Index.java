@@ -124,6 +124,7 @@ public final class Index implements AutoCloseable {
             isByWords = search.vector == null && search.mode.equals("hybrid") && !encoder.reads(query.plain);
             if (!isByWords) meant = contents.vectors.new Query(search.vector != null ? search.vector : encoder.encodeQuery(query.plain));
         }
+        if (query != null) Selection.dropAbsent(contents, query);
         boolean[] allowed = Selection.of(contents, query, filter);
         Ranking ranking = new Ranking(contents, search, query, meant);
         List<Integer> rows = new ArrayList<>();

@@ -2,21 +2,31 @@ package pocketquery;
 
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.util.HashMap;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 
 /** BM25 of every row for one query; each operation is rounded as {@code docs/formats/search-index.md} says. */
 final class Lexical {
     final float[] scores;
     /** U and p of the page. */
     double most, present;
+    /** p of the terms that a document of each language has; of none where {@code languages} is null. */
+    final Map<Integer, Double> own = new HashMap<>();
 
-    Lexical(Analyzer.Query query, Map<String, Double> weights, Map<String, String> instead, Map<String, List<Object[]>> postings, float[] norms) {
+    Lexical(Analyzer.Query query, Map<String, Double> weights, Map<String, String> instead, Map<String, List<Object[]>> postings, float[] norms,
+        int[] languages) {
         int count = norms.length;
         scores = new float[count];
         Map<String, Double> best = new LinkedHashMap<>();
-        for (String term : instead.values()) best.put(term, 0.0);
+        Map<String, Map<Integer, Double>> ownBest = new LinkedHashMap<>();
+        for (String term : instead.values()) {
+            best.put(term, 0.0);
+            ownBest.put(term, new HashMap<>());
+        }
         for (Map.Entry<String, Double> entry : weights.entrySet()) {
             String term = entry.getKey();
             int documents = 0;
@@ -24,6 +34,7 @@ final class Lexical {
             for (Object[] segment : segments) documents += ((byte[]) segment[2]).length / 4;
             double idf = Math.log1p((count - documents + .5) / (documents + .5));
             float weight = (float) (entry.getValue() * idf * 2.2);
+            Set<Integer> having = new HashSet<>();
             boolean isOfPhrase = query.phrases.stream().anyMatch(phrase -> phrase.contains(term));
             for (Object[] segment : segments) {
                 int first = ((Long) segment[1]).intValue();
@@ -32,21 +43,26 @@ final class Lexical {
                 for (int i = 0; i < rows.capacity() / 4; i++) {
                     int row = first + rows.getInt(4 * i);
                     if (row < 0 || row >= count) throw Contents.broken("a posting of a row that is not there", "rows of the index");
+                    if (languages != null) having.add(languages[row]);
                     float often = counts.getShort(2 * i) & 0xffff;
                     if (isOfPhrase) often = Math.min(often, 1);
                     scores[row] += weight * often / (often + norms[row]);
                 }
             }
-            if (instead.containsKey(term)) best.merge(instead.get(term), (double) weight, Math::max);
-            else if (query.terms.containsKey(term) && !best.containsKey(term) && (documents > 0 || !query.beside.contains(term))) {
+            if (instead.containsKey(term)) {
+                best.merge(instead.get(term), (double) weight, Math::max);
+                for (int one : having) ownBest.get(instead.get(term)).merge(one, (double) weight, Math::max);
+            } else if (query.terms.containsKey(term) && !best.containsKey(term) && (documents > 0 || !query.beside.contains(term))) {
                 most += weight;
                 present += documents > 0 ? weight : 0;
+                for (int one : having) own.merge(one, (double) weight, Double::sum);
             }
         }
         for (double one : best.values()) {
             most += one;
             present += one;
         }
+        for (Map<Integer, Double> some : ownBest.values()) some.forEach((one, value) -> own.merge(one, value, Double::sum));
     }
 
     /** What the length of each row adds to the divisor. */

@@ -39,6 +39,11 @@ final class Means {
         apart = apart(named);
     }
 
+    /** How much what was counted in so many rows of a language says of it, from 0 to 1. */
+    static double ownPart(double rows) {
+        return rows / (rows + OWN_MEAN_ROWS);
+    }
+
     /**
      * How far the mean of each language is from that of all of them: the less, the fewer rows it has.
      *
@@ -54,7 +59,7 @@ final class Means {
             double[] numbers = new double[whole.length - 1];
             for (int i = 1; i < whole.length; i++) {
                 double away = one[i] / Math.max(one[0], 1) - whole[i] / Math.max(whole[0], 1);
-                numbers[i - 1] = away * (one[0] / (one[0] + OWN_MEAN_ROWS));
+                numbers[i - 1] = away * ownPart(one[0]);
             }
             made.put(language, numbers);
         });

@@ -57,16 +57,17 @@ final class Ranking {
     private Lexical lexical(Analyzer.Query query) {
         Map<String, List<Object[]>> postings = contents.postings(query.terms.keySet());
         Vocabulary vocabulary = contents.vocabulary(query, postings.keySet());
-        if (vocabulary == null) return new Lexical(query, query.terms, Map.of(), postings, contents.norms);
-        return new Lexical(query, vocabulary.weights, vocabulary.instead, contents.postings(vocabulary.weights.keySet()), contents.norms);
+        int[] named = contents.means.apart.isEmpty() ? null : contents.languages;
+        if (vocabulary == null) return new Lexical(query, query.terms, Map.of(), postings, contents.norms, named);
+        return new Lexical(query, vocabulary.weights, vocabulary.instead, contents.postings(vocabulary.weights.keySet()), contents.norms, named);
     }
 
     /** The one place that knows how meaning and words become one score. */
     private void fuse(Vectors.Query meant) {
         double mean = meant.cosine(contents.means.mean);
         double most = lexical.most == 0 ? 1 : lexical.most;
-        double absent = lexical.most == 0 ? 1 : 1 - lexical.present / lexical.most;
-        double meaning = .25 * (1 + 2 * absent) / Math.max(1 - mean, .05);
+        double meaning = meaning(lexical.present, mean);
+        Map<Integer, Double> meanings = new HashMap<>();
         Map<Integer, Double> shares = apart(meant);
         Map<Integer, double[]> words = new HashMap<>();
         for (int row = 0; row < scores.length; row++) {
@@ -75,12 +76,22 @@ final class Ranking {
             sum[0]++;
             sum[1] += lexical.scores[row];
         }
-        Means.apart(new TreeMap<>(words)).forEach((one, apart) -> shares.merge(one, apart[0], (a, b) -> a * meaning + b / most));
+        Means.apart(new TreeMap<>(words)).forEach((one, apart) -> {
+            double present = lexical.present + Means.ownPart(words.get(one)[0]) * (lexical.own.getOrDefault(one, 0.0) - lexical.present);
+            meanings.put(one, meaning(present, mean)); // few rows may lack words by chance
+            shares.merge(one, apart[0], (a, b) -> a * meanings.get(one) + b / most);
+        });
         for (int row = 0; row < scores.length; row++) {
             boolean isPlaced = contents.vectors.scales[row] > 0;
             double own = lexical.scores[row] / most;
-            scores[row] = isPlaced ? (cosines[row] - mean) * meaning - own(shares, row) + own : own > 0 ? own : Double.NaN;
+            double weight = meanings.isEmpty() ? meaning : meanings.getOrDefault(contents.languages[row], meaning);
+            scores[row] = isPlaced ? (cosines[row] - mean) * weight - own(shares, row) + own : own > 0 ? own : Double.NaN;
         }
+    }
+
+    private double meaning(double present, double mean) {
+        double absent = lexical.most == 0 ? 1 : 1 - present / lexical.most;
+        return .25 * (1 + 2 * absent) / Math.max(1 - mean, .05);
     }
 
     /** How far the mean cosine of each language is from that of all. */

@@ -54,12 +54,25 @@ final class Selection {
 
     private boolean[] havingInOrder(List<String> phrase, boolean[] allowed) {
         boolean[] all = having(phrase);
-        for (int row = 0; row < all.length; row++) {
-            if (!all[row] || !allowed[row]) continue;
-            Hit one = contents.hit(row, 0, 0, 0, 0);
-            Object title = one.metadata.get("title");
-            all[row] = Collections.indexOfSubList(contents.analyzer.sequence(title instanceof String ? title + " " + one.text : one.text), phrase) >= 0;
-        }
+        for (int row = 0; row < all.length; row++) all[row] = all[row] && allowed[row] && hasInOrder(row, phrase);
         return all;
+    }
+
+    /** Leaves out the phrases that no document has, which demand nothing; not those behind a +. */
+    static void dropAbsent(Contents contents, Analyzer.Query query) {
+        Selection all = new Selection(contents);
+        query.phrases.removeIf(phrase -> !query.requiredPhrases.contains(phrase) && !all.isThere(phrase));
+    }
+
+    private boolean isThere(List<String> phrase) {
+        boolean[] all = having(phrase);
+        for (int row = 0; row < all.length; row++) if (all[row] && contents.isAlive[row] && hasInOrder(row, phrase)) return true;
+        return false;
+    }
+
+    private boolean hasInOrder(int row, List<String> phrase) {
+        Hit one = contents.hit(row, 0, 0, 0, 0);
+        Object title = one.metadata.get("title");
+        return Collections.indexOfSubList(contents.analyzer.sequence(title instanceof String ? title + " " + one.text : one.text), phrase) >= 0;
     }
 }
