@@ -200,13 +200,13 @@ export class Contents {
   private async withoutAbsent(asked: Query): Promise<Query> {
     const known = new Set(asked.requiredPhrases.map((phrase) => phrase.join(" ")));
     const phrases: (readonly string[])[] = [];
-    for (const phrase of asked.phrases) if (known.has(phrase.join(" ")) || (await this.isThere(phrase))) phrases.push(phrase);
+    for (const phrase of asked.phrases) if (known.has(phrase.join(" ")) || (await this.hasPhrase(phrase))) phrases.push(phrase);
     return phrases.length === asked.phrases.length ? asked : { ...asked, phrases };
   }
 
-  private async isThere(phrase: readonly string[]): Promise<boolean> {
+  private async hasPhrase(phrase: readonly string[]): Promise<boolean> {
     for (const [row, isOne] of this.having(new Set(phrase)).entries()) {
-      if (!isOne || !this.alive[row]) continue;
+      if (!isOne || !this.isThere(row)) continue;
       const words = await this.analyzer.sequence(content(this.document(row)));
       if (matches({ phrases: [phrase], excludedPhrases: [] }, words)) return true;
     }
