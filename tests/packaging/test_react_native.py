@@ -141,7 +141,7 @@ def test_the_example_has_the_files_of_the_page() -> None:
 
 
 def test_the_statements_of_the_page_do_to_rows_what_is_asked_of_files() -> None:
-    statements = re.findall(r'"([A-Z]+ .+? files .+?)"', block("expo-sqlite"))
+    statements = re.findall(r'"((?:SELECT|INSERT|UPDATE) .+?)"', block("expo-sqlite"))
     size, read, write, append, move = statements
     with sqlite3.connect(":memory:") as database:
         (table,) = re.findall(r"`(CREATE TABLE files .+)`", PAGE.read_text("utf-8"))
