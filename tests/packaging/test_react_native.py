@@ -144,7 +144,7 @@ def test_the_statements_of_the_page_do_to_rows_what_is_asked_of_files() -> None:
     statements = re.findall(r'"((?:SELECT|INSERT|UPDATE) .+?)"', block("expo-sqlite"))
     size, read, write, append, move = statements
     with sqlite3.connect(":memory:") as database:
-        (table,) = re.findall(r"`(CREATE TABLE files .+)`", PAGE.read_text("utf-8"))
+        (table,) = re.findall(r"`(CREATE TABLE files [^`]+)`", PAGE.read_text("utf-8"))
         database.execute(table)
         whole, more = bytes(range(256)) * 3, b"\x00\xff\xc3("
         database.execute(write, ("a", whole))
