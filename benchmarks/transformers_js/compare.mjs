@@ -77,7 +77,7 @@ async function once(browser, { address }, asked = "") {
       });
     });
     await tab.goto(`${address}/${asked}`);
-    const made = tab.waitForFunction("window.result !== undefined", undefined, { timeout: 1_800_000 });
+    const made = tab.waitForFunction("window.result !== undefined", undefined, { timeout: 600_000, polling: 50 });
     made.catch(() => undefined); // where the page failed before
     await Promise.race([made, failed]);
     return await tab.evaluate("window.result");
@@ -103,6 +103,7 @@ try {
   for (let round = 0; round < rounds; round++) {
     for (const name of round % 2 ? names.toReversed() : names) {
       found[name].push(await visited(browser, SITES[name]));
+      console.error(`round ${round}, ${name}: ${found[name][round].ms.toFixed()} ms`);
     }
   }
   for (const name of pages ? names : []) found[name][0].answers = await answered(browser, SITES[name]);
