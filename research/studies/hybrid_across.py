@@ -101,7 +101,11 @@ def main() -> int:
     read = {one: language(Path(options.data), one, encoder) for one in options.languages}
     with tempfile.TemporaryDirectory(prefix="pocketquery-") as place:
         if options.pool:
-            print(json.dumps(pool(read, Path(place), *options.pool, uneven), indent=1))
+            print(
+                json.dumps(
+                    pool(read, Path(place), options.pool[0], options.pool[1], uneven), indent=1
+                )
+            )
             return 0
         rows = [one for name in read for one in over(name, read, Path(place))]
     report(rows)
@@ -112,7 +116,8 @@ def language(data: Path, name: str, encoder: sdk.Encoder) -> Language:
     with gzip.open(data / "ntrex" / f"{name}.txt.gz", "rt", encoding="utf-8") as file:
         lines = file.read().split("\n")[:SENTENCES]
     articles = (data / "ntrex" / "document_ids.txt").read_text("utf-8").split("\n")[:SENTENCES]
-    starts, start = [], 0
+    starts: list[int] = []
+    start = 0
     for place in range(1, SENTENCES + 1):
         if place == SENTENCES or articles[place] != articles[start]:
             starts += range(start, place - PASSAGE, PASSAGE + 1)
@@ -231,18 +236,18 @@ def report(asked: Iterable[Asked]) -> None:
         hybrid = dict(zip(CANDIDATES, row[2:-1], strict=True))
         shown = " ".join(f"{hybrid[one] - max(words, meaning):+.3f}" for one in CANDIDATES)
         print(f"{kind:8} {pair:14} r {row[-1]:.2f} w {words:.3f} m {meaning:.3f}  {shown}")
-    table: dict[str, Any] = {}
+    table: dict[str, dict[str, float]] = {}
     for place, candidate in enumerate(CANDIDATES, start=2):
-        one: dict[str, Any] = {}
+        line: dict[str, float] = {}
         for kind in KINDS:
             rows = [row for key, row in means.items() if key[0] == kind]
-            one[kind] = float(np.mean([row[place] for row in rows]))
-            one[f"{kind}_loss"] = float(max(max(row[:2]) - row[place] for row in rows))
+            line[kind] = float(np.mean([row[place] for row in rows]))
+            line[f"{kind}_loss"] = float(max(max(row[:2]) - row[place] for row in rows))
             today = CANDIDATES.index(TODAY) + 2
-            one[f"{kind}_below"] = float(max(row[today] - row[place] for row in rows))
-        table[f"{candidate[0]:g} {candidate[1]:g}"] = one
-    for name, one in table.items():
-        print(name, " ".join(f"{key} {value:.4f}" for key, value in one.items()))
+            line[f"{kind}_below"] = float(max(row[today] - row[place] for row in rows))
+        table[f"{candidate[0]:g} {candidate[1]:g}"] = line
+    for name, line in table.items():
+        print(name, " ".join(f"{key} {value:.4f}" for key, value in line.items()))
     print(json.dumps(table))
 
 
@@ -288,9 +293,11 @@ def pool(
                 meaning = 0.25 * (1 + much * absent) / max(1 - mean, 0.05)
                 word = (1 - less * absent) / most
                 both = apart(scores, places, sizes)
-                at = lambda one: one[places] if np.ndim(one) else one  # noqa: E731
-                fused: Scores = (cosines - mean - by_cosine[places]) * at(meaning)
-                return fused + (scores - both[places]) * at(word)
+                if np.ndim(meaning):
+                    meaning, word = meaning[places], word[places]
+                fused: Scores = (cosines - mean - by_cosine[places]) * meaning
+                fused += (scores - both[places]) * word
+                return fused
 
             whole = bm25(connection, weights, lengths, asked, instead)
             by_words = whole.scores.astype(float)

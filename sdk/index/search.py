@@ -268,7 +268,7 @@ class Fusion:
         self._meaning: Any = self._weight(lexical.most, lexical.present)
         if languages is not None and apart is not None and lexical.own is not None:
             rows = np.bincount(languages, None, len(apart)).astype(np.float64)[:-1, None]
-            sums: Doubles = np.bincount(languages, lexical.scores, len(apart))[:-1, None]
+            sums = np.bincount(languages, lexical.scores, len(apart)).astype(np.float64)[:-1, None]
             few = np.append(own_part(rows), 0.0)  # which may lack words by chance
             present = lexical.present + few * (lexical.own - lexical.present)
             self._meaning = self._weight(lexical.most, present)

@@ -209,7 +209,9 @@ class Index:
     def _without_absent(self, asked: Any) -> Any:
         """The query without the phrases that no document has, but those behind a +."""
         analyzer, known = self._words.Analyzer(self._language), asked.required_phrases
-        texts = [analyzer.sequence(self._whole(row)) for row in np.flatnonzero(self._alive)]
+        texts = [
+            analyzer.sequence(self._whole(row)) for row in np.flatnonzero(self._alive).tolist()
+        ]
         empty = {"excluded_phrases": type(known)(), "required_phrases": type(known)()}
         phrases = [
             one
