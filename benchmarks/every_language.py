@@ -1,14 +1,20 @@
 """What a multilingual encoder keeps of its teacher, language by language, and across languages.
 
-    python benchmarks/every_language.py [--bundle NAME] [--data FOLDER] [--questions N] [--store]
+    python benchmarks/every_language.py [--bundle NAME] [--data FOLDER] [--manuals FOLDER]
+        [--questions N] [--store]
 
 nDCG@10 of the bundle (default: pocketquery-multilingual) as a share of the teacher's, each encoding
 both questions and passages: in the same language on XQuAD's eight, JaQuAD (every sixteenth
-paragraph), ARCD and CMRC; across languages on XQuAD, seven to English and English to two. ``over``
-has the bundle's questions over the teacher's passages. Beside it BM25, and the hybrid with the
-bundle's meaning. Intervals are of 1,000 draws of the questions, paired. The teacher is its int8
-graph with the whole vocabulary, on both sides: in float twelve layers take hours (cosine to float
-.999). Vectors are kept in runs/every_language. Nothing measured here was trained or fitted on.
+paragraph), ARCD, CMRC and manual pages in ten languages (manual_pages.py says how); across
+languages on XQuAD, seven to English and English to two; in English on the five collections of
+quality.py, each with as many questions and with the documents that answer them among 800, evenly
+spaced. ``over`` has the bundle's questions over the teacher's passages. Beside it BM25, the hybrid
+with the bundle's meaning, the built-in encoder (English), and model2vec of the same teacher at 6,
+12 and 30 MB, which encodes both sides, too. Intervals are of 1,000 draws of the questions, paired.
+
+The teacher is its int8 graph with the whole vocabulary, on both sides: in float twelve layers take
+hours (cosine to float .999). Vectors are kept in runs/every_language. Nothing measured here was
+trained or fitted on. The time of a query is processor time, over the built-in encoder's, in turns.
 
 The last line is one JSON object; the exit status is 1 where a figure of suite/table.py is missed.
 """
@@ -20,57 +26,53 @@ import os
 os.environ.update({"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"})
 
 import argparse
-import hashlib
 import json
-import lzma
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
-from data_files import objects, table
-from numpy.typing import NDArray
+from manual_pages import MANUALS, read_manual
+from quality_sets import SETS, read_set
+from rivals.environment import rivals_python
 from suite.results import store
 from suite.table import LEFT_OUT
 
 from pocketquery import sdk
-from pocketquery.export.onnx_graph import build_graph
-from pocketquery.export.quantization.quantization import quantize
-from pocketquery.export.quantization.smoothing import activation_ranges, smooth
-from pocketquery.export.sessions import GraphSession
-from pocketquery.export.settings import GraphOptions
-from pocketquery.server.evaluation import score_rankings
-from pocketquery.server.evaluation.ranking import rank_exactly
-from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.sdk.index.documents import content
+from pocketquery.server.modeling import resolve_model
+from pocketquery_research.multilingual.sets import (
+    DEPTH,
+    LANGUAGES,
+    Asked,
+    Scores,
+    asked,
+    cross,
+    dense_scores,
+    objects,
+    read_xquad,
+    share_interval,
+    table,
+    text_scores,
+)
+from pocketquery_research.multilingual.teacher_graph import Encode, TeacherGraph, Vectors, kept
 
-Vectors = NDArray[np.float32]
 Figures = dict[str, Any]
 
-CACHE = Path(__file__).resolve().parents[1] / "runs" / "every_language"
-LANGUAGES = ("en", "de", "es", "ru", "ar", "hi", "vi", "zh")
+ROOT = Path(__file__).resolve().parents[1]
+CACHE = ROOT / "runs" / "every_language"
 FROM_ENGLISH = ("de", "zh")
 FOLDERS = {"ja": "jaquad_train", "ar (ARCD)": "arcd_train", "zh (CMRC)": "cmrc2018_trial"}
 JAPANESE_STEP = 16  # paragraphs
-DEPTH = 10
-DRAWS = 1000
+MOST_DOCUMENTS = 800  # of an English collection
+STATIC = {"6 MB": (32, 90_000), "12 MB": (64, 128_000), "30 MB": (128, 200_000)}
 TIMED = 200
-CALIBRATION = 13  # sentences a language, of the teacher's int8 graph
-
-
-@dataclass(frozen=True)
-class Asked:
-    """Questions of a language and what answers them; ids are XQuAD's own, the same in each."""
-
-    ids: list[str]
-    questions: list[str]
-    passage_ids: list[str]
-    passages: list[str]
-    right: dict[str, dict[str, int]]
+SETTLING = 5  # questions that are not timed
 
 
 @dataclass(frozen=True)
@@ -85,25 +87,38 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--bundle", default="pocketquery-multilingual")
     parser.add_argument("--data", default=os.environ.get("POCKETQUERY_DATA", "data"))
+    parser.add_argument("--manuals", help="default: manual_pages in --data")
     parser.add_argument("--questions", type=int, default=218, help="of a set, at most")
+    parser.add_argument("--only-teacher", action="store_true", help="compute its vectors, and end")
     parser.add_argument("--store", action="store_true", help="store the figures in docs/results")
     options = parser.parse_args()
     started = time.monotonic()
+    data = Path(options.data)
+    sets = read_sets(data, Path(options.manuals or data / "manual_pages"), options.questions)
+    english = {name: read_english(data, name, options.questions) for name in SETS}
+    every = sets | english
+    teacher = TeacherGraph(CACHE / "teacher", data).sides()
+    theirs = {name: encoded("teacher", one, *teacher) for name, one in every.items()}
+    if options.only_teacher:
+        return 0
     encoder = sdk.load(options.bundle)
-    sets = read_sets(Path(options.data), options.questions)
-    made_by = encoder.manifest.files["encoder.onnx"].sha256  # a name may be of another one tomorrow
-    ours = {name: encoded(made_by, one, *sides(encoder)) for name, one in sets.items()}
-    teacher = teacher_sides(Path(options.data))
-    theirs = {name: encoded("teacher", one, *teacher) for name, one in sets.items()}
-    same = {name: compared(one, ours[name], theirs[name]) for name, one in sets.items()}
-    across = {}
-    for asked_in, read_in in pairs():
-        crossed = cross(sets[asked_in], sets[read_in])
-        across[f"{asked_in} to {read_in}"] = compared(
-            crossed,
-            Sides(ours[asked_in].questions, ours[read_in].passages),
-            Sides(theirs[asked_in].questions, theirs[read_in].passages),
+    ours = {name: encoded(made_by(encoder), one, *sides(encoder)) for name, one in every.items()}
+    rivals = {size: static(size, every) for size in STATIC}
+    same = {
+        name: compared(one, ours[name], theirs[name], {k: v[name] for k, v in rivals.items()})
+        for name, one in sets.items()
+    }
+    across = {
+        f"{one} to {other}": compared(
+            cross(sets[one], sets[other]),
+            *(Sides(side[one].questions, side[other].passages) for side in (ours, theirs)),
+            {
+                size: Sides(side[one].questions, side[other].passages)
+                for size, side in rivals.items()
+            },
         )
+        for one, other in pairs()
+    }
     figures: Figures = {
         "bundle": encoder.manifest.name,
         "bytes": sum(entry.bytes for entry in encoder.manifest.files.values()),
@@ -112,8 +127,9 @@ def main() -> int:
         "same_share": float(np.mean([row["share"] for row in same.values()])),
         "across": across,
         "across_share": float(np.mean([row["share"] for row in across.values()])),
+        "english": in_english(english, ours, theirs, rivals),
     }
-    for shown in [*same.items(), *across.items()]:
+    for shown in [*same.items(), *across.items(), *figures["english"].items()]:
         print(json.dumps(shown))
     (row,) = (one for one in LEFT_OUT if one.name == "every_language")
     held = [figure for threshold in row.thresholds for figure in threshold.compared(figures)]
@@ -134,145 +150,124 @@ def pairs() -> list[tuple[str, str]]:
     return to_english + [("en", language) for language in FROM_ENGLISH]
 
 
-def read_sets(data: Path, most: int) -> dict[str, Asked]:
-    """All sets, each with at most ``most`` of its questions, evenly spaced."""
-    sets = {}
-    for language in LANGUAGES:
-        folder = data / "xquad"
-        passages = list(objects(folder / f"{language}.corpus.jsonl.gz"))
-        questions = list(table(folder / f"{language}.queries.tsv.gz"))
-        sets[language] = asked(passages, questions, list(table(folder / "qrels.tsv")), most)
+def read_sets(data: Path, manuals: Path, most: int) -> dict[str, Asked]:
+    """All sets of one language each, with at most ``most`` of their questions, evenly spaced."""
+    sets = {language: read_xquad(data, language, most) for language in LANGUAGES}
     for name, place in FOLDERS.items():
         folder = data / place
-        passages = list(objects(folder / "corpus.jsonl.gz"))[
-            :: JAPANESE_STEP if name == "ja" else 1
-        ]
-        questions = list(table(folder / "queries.tsv.gz"))
-        sets[name] = asked(passages, questions, list(table(folder / "qrels.tsv.gz")), most)
+        passages = objects(folder / "corpus.jsonl.gz")[:: JAPANESE_STEP if name == "ja" else 1]
+        questions = table(folder / "queries.tsv.gz")
+        sets[name] = asked(passages, questions, table(folder / "qrels.tsv.gz"), most)
+    for language in MANUALS:
+        sets[f"{language} (manual)"] = read_manual(manuals, language, most)
     return sets
 
 
-def asked(
-    passages: Sequence[Any], questions: Sequence[Sequence[str]], judged: Sequence[Any], most: int
-) -> Asked:
-    texts = {one["_id"]: one["text"] for one in passages}
-    right: dict[str, dict[str, int]] = {}
-    for question, passage, *_ in judged:
-        if passage in texts:
-            right.setdefault(question, {})[passage] = 1
-    answered = [row for row in questions if row[0] in right and row[1].strip()]
-    chosen = [answered[i * len(answered) // most] for i in range(min(most, len(answered)))]
-    if len(answered) <= most:
-        chosen = answered
+def read_english(data: Path, name: str, most: int) -> Asked:
+    """A collection with at most ``most`` questions, and what answers them among other documents."""
+    whole = read_set(data, name)
+    answered = [query for query in whole.queries if whole.judgements.get(query.id)]
+    queries = [answered[i] for i in spaced(len(answered), most)]
+    right = {query.id: dict(whole.judgements[query.id]) for query in queries}
+    needed = {document for grades in right.values() for document in grades}
+    others = [row for row, one in enumerate(whole.documents) if one.id not in needed]
+    chosen = {others[i] for i in spaced(len(others), max(0, MOST_DOCUMENTS - len(needed)))}
+    documents = [
+        one for row, one in enumerate(whole.documents) if one.id in needed or row in chosen
+    ]
     return Asked(
-        [row[0] for row in chosen],
-        [row[1] for row in chosen],
-        list(texts),
-        list(texts.values()),
-        {row[0]: right[row[0]] for row in chosen},
+        [query.id for query in queries],
+        [query.text for query in queries],
+        [one.id for one in documents],
+        [content(one) for one in documents],
+        right,
     )
 
 
-def cross(one: Asked, other: Asked) -> Asked:
-    """The questions of ``one`` and the passages of ``other``."""
-    return Asked(one.ids, one.questions, other.passage_ids, other.passages, one.right)
-
-
-Encode = Callable[[list[str]], Vectors]
+def spaced(count: int, most: int) -> list[int]:
+    """At most ``most`` of ``count`` places, evenly."""
+    return list(range(count)) if count <= most else [i * count // most for i in range(most)]
 
 
 def sides(encoder: sdk.Encoder) -> tuple[Encode, Encode]:
-    return encoder.encode_query, encoder.encode_document
+    return (
+        lambda texts: encoder.encode_query(list(texts)),
+        lambda texts: encoder.encode_document(list(texts)),
+    )
 
 
-def teacher_sides(data: Path) -> tuple[Encode, Encode]:
-    """The teacher's int8 graph, which is made once and opened when it is needed."""
-    opened: list[tuple[GraphSession, Any, dict[str, str]]] = []
-
-    def side(role: str) -> Encode:
-        def encode(texts: list[str]) -> Vectors:
-            if not opened:
-                teacher = SentenceEncoder.load("multilingual").with_device_ids()
-                session = GraphSession(int8_graph(teacher, data))
-                opened.append((session, teacher.tokenizer, teacher.prompts))
-            session, tokenizer, prompts = opened[0]
-            rows = [
-                tokenizer(prompts[role] + text, truncation=True, max_length=512)["input_ids"]
-                for text in texts
-            ]
-            return session.encode(rows)
-
-        return encode
-
-    return side("query"), side("document")
-
-
-def int8_graph(teacher: SentenceEncoder, data: Path) -> onnx.ModelProto:
-    """As export quantises students, of the whole teacher and without an adapter."""
-    path = CACHE / f"{teacher.space_id}-int8.onnx"
-    if not path.is_file():
-        model = build_graph(teacher, GraphOptions(adapter_rank=0))
-        prompts = [teacher.prompts["query"], teacher.prompts["document"]]
-        texts: list[str] = []
-        for sentences in sorted((data / "common_voice_sentences").glob("*.xz")):
-            texts += lzma.decompress(sentences.read_bytes()).decode().splitlines()[:CALIBRATION]
-        rows = teacher.tokenizer([prompts[i % 2] + text for i, text in enumerate(texts)])
-        ranges = activation_ranges(model, rows["input_ids"])
-        CACHE.mkdir(parents=True, exist_ok=True)
-        onnx.save(quantize(smooth(model, ranges)), path)
-    return onnx.load(path)
+def made_by(encoder: sdk.Encoder) -> str:
+    """A name may be of another one tomorrow."""
+    return encoder.manifest.files["encoder.onnx"].sha256
 
 
 def encoded(name: str, one: Asked, questions: Encode, passages: Encode) -> Sides:
-    return Sides(kept(name, one.questions, questions), kept(f"{name}/", one.passages, passages))
+    return Sides(
+        kept(CACHE, name, one.questions, questions),
+        kept(CACHE, f"{name}/", one.passages, passages),
+    )
 
 
-def kept(made_by: str, texts: list[str], encode: Encode) -> Vectors:
-    """Vectors of the texts, kept on disk under a hash of both."""
-    digest = hashlib.sha256("\0".join([made_by, *texts]).encode()).hexdigest()
-    path = CACHE / f"{digest[:32]}.npy"
-    if not path.is_file():
-        CACHE.mkdir(parents=True, exist_ok=True)
-        vectors = encode(texts)
-        np.save(path, vectors)
-        print(f"{made_by} encoded {len(texts)} texts", file=sys.stderr, flush=True)
-    result: Vectors = np.load(path)
-    return result
+def static(size: str, sets: Mapping[str, Asked]) -> dict[str, Sides]:
+    """model2vec's vectors, by the rivals' interpreter."""
+    dimensions, words = STATIC[size]
+    model = ROOT / ".rivals" / f"model2vec-multilingual-{dimensions}-{words}"
+    script = ROOT / "benchmarks" / "rivals" / "model2vec_vectors.py"
+    options = ["--teacher", str(resolve_model("multilingual")), "--model", str(model)]
+    options += ["--int8", str(dimensions), "--words", str(words)]
+    with tempfile.TemporaryDirectory(prefix="pocketquery-") as place:
+        files = []
+        for number, one in enumerate(sets.values()):
+            for side, texts in (("questions", one.questions), ("passages", one.passages)):
+                files.append(Path(place) / f"{number}-{side}.json")
+                files[-1].write_text(json.dumps(texts), encoding="utf-8")
+        subprocess.run([rivals_python(), script, *options, *files], check=True)
+        vectors = iter([np.load(file.with_suffix(".npy")) for file in files])
+    return {name: Sides(next(vectors), next(vectors)) for name in sets}
 
 
-def compared(one: Asked, ours: Sides, theirs: Sides) -> Figures:
+def compared(one: Asked, ours: Sides, theirs: Sides, rivals: Mapping[str, Sides]) -> Figures:
     """nDCG@10 of all systems over the same questions, and shares with their intervals."""
-
-    def dense(questions: Vectors, passages: Vectors) -> NDArray[np.float64]:
-        return scores(one, rank_exactly(questions, passages, one.passage_ids, DEPTH))
-
-    own = dense(ours.questions, ours.passages)
-    over = dense(ours.questions, theirs.passages)
-    teacher = dense(theirs.questions, theirs.passages)
+    own = dense_scores(one, ours.questions, ours.passages)
+    over = dense_scores(one, ours.questions, theirs.passages)
+    teacher = dense_scores(one, theirs.questions, theirs.passages)
     words, meaning, hybrid = searched(one, ours)
     best = max(words.mean(), meaning.mean())
+    static = {k: dense_scores(one, v.questions, v.passages).mean() for k, v in rivals.items()}
     return {
         "questions": len(one.ids),
         "passages": len(one.passages),
         "teacher": float(teacher.mean()),
         "ours": float(own.mean()),
         "share": float(own.mean() / teacher.mean()),
-        "interval": interval(own, teacher),
+        "interval": share_interval(own, teacher),
         "over": float(over.mean() / teacher.mean()),
         "bm25": float(words.mean()),
         "hybrid": float(hybrid.mean()),
         "hybrid_below_best": float(best - hybrid.mean()),
+        "model2vec": {size: float(value) for size, value in static.items()},
     }
 
 
-def scores(one: Asked, rankings: Sequence[Sequence[str]]) -> NDArray[np.float64]:
-    """nDCG@10 of each question."""
-    scored = score_rankings(one.right, dict(zip(one.ids, rankings, strict=True)))
-    by_question = dict(zip(scored.query_ids, scored.per_query["ndcg@10"], strict=True))
-    return np.array([by_question[name] for name in one.ids])
+def in_english(
+    sets: Mapping[str, Asked],
+    ours: Mapping[str, Sides],
+    theirs: Mapping[str, Sides],
+    rivals: Mapping[str, Mapping[str, Sides]],
+) -> Figures:
+    """The same of the English collections, with the built-in encoder on both sides."""
+    encoder = sdk.load("default")
+    figures = {}
+    for name, one in sets.items():
+        built_in = encoded(made_by(encoder), one, *sides(encoder))
+        found = compared(one, ours[name], theirs[name], {k: v[name] for k, v in rivals.items()})
+        found["below_teacher"] = found["teacher"] - found["ours"]
+        found["built_in"] = float(dense_scores(one, built_in.questions, built_in.passages).mean())
+        figures[name] = found
+    return figures
 
 
-def searched(one: Asked, ours: Sides) -> list[NDArray[np.float64]]:
+def searched(one: Asked, ours: Sides) -> list[Scores]:
     """The same by an index of the bundle's vectors: words, meaning and hybrid."""
     with tempfile.TemporaryDirectory(prefix="pocketquery-") as place:
         path = Path(place) / "index"
@@ -284,7 +279,7 @@ def searched(one: Asked, ours: Sides) -> list[NDArray[np.float64]]:
             builder.add(documents, ours.passages)
         with sdk.open_index(path) as index:
             return [
-                scores(
+                text_scores(
                     one,
                     [
                         [hit.id for hit in index.search(text, DEPTH, mode=mode, vector=vector)]
@@ -295,24 +290,17 @@ def searched(one: Asked, ours: Sides) -> list[NDArray[np.float64]]:
             ]
 
 
-def interval(own: NDArray[np.float64], teacher: NDArray[np.float64]) -> list[float]:
-    """Of 95 %, of the share, over draws of the questions."""
-    rng = np.random.default_rng(0)
-    drawn = rng.integers(0, len(own), (DRAWS, len(own)))
-    shares = own[drawn].mean(axis=1) / teacher[drawn].mean(axis=1)
-    return [float(value) for value in np.quantile(shares, (0.025, 0.975))]
-
-
 def p50_ratio(encoder: sdk.Encoder, questions: Sequence[str]) -> float:
-    """Median time of a question, over the built-in encoder's, in turns."""
+    """Median processor time of a question, over the built-in encoder's, in turns."""
     built_in = sdk.load("default")
     times: dict[str, list[float]] = {"ours": [], "built_in": []}
-    for text in [*questions[:5], *questions[:TIMED]]:
+    for text in [*questions[:SETTLING], *questions[:TIMED]]:
         for name, one in (("ours", encoder), ("built_in", built_in)):
-            start = time.perf_counter()
+            start = time.thread_time()
             one.encode_query(text)
-            times[name].append(time.perf_counter() - start)
-    return float(np.median(times["ours"][5:]) / np.median(times["built_in"][5:]))
+            times[name].append(time.thread_time() - start)
+    ours, theirs = (np.median(times[name][SETTLING:]) for name in ("ours", "built_in"))
+    return float(ours / theirs)
 
 
 if __name__ == "__main__":
