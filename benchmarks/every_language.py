@@ -4,13 +4,14 @@
         [--questions N] [--store]
 
 nDCG@10 of the bundle (default: pocketquery-multilingual) as a share of the teacher's, each encoding
-both questions and passages: in the same language on XQuAD's eight, JaQuAD (every sixteenth
+both questions and passages: in the same language on XQuAD's eight, JaQuAD (every thirty-second
 paragraph), ARCD, CMRC and manual pages in ten languages (manual_pages.py says how); across
-languages on XQuAD, seven to English and English to two; in English on the five collections of
-quality.py, each with as many questions and with the documents that answer them among 800, evenly
-spaced. ``over`` has the bundle's questions over the teacher's passages. Beside it BM25, the hybrid
-with the bundle's meaning, the built-in encoder (English), and model2vec of the same teacher at 6,
-12 and 30 MB, which encodes both sides, too. Intervals are of 1,000 draws of the questions, paired.
+languages on XQuAD, seven to English and English to two; in English on a sample of the five
+collections of quality.py: some questions, and the documents that answer them among 120 at least,
+evenly spaced. ``over`` has the bundle's questions over the teacher's passages. Beside it BM25, the
+hybrid with the bundle's meaning, the built-in encoder (English), and model2vec of the same teacher
+at 6, 12 and 30 MB, which encodes both sides, too. Intervals are of 1,000 draws of the questions,
+paired.
 
 The teacher is its int8 graph with the whole vocabulary, on both sides: in float twelve layers take
 hours (cosine to float .999). Vectors are kept in runs/every_language. Nothing measured here was
@@ -38,7 +39,7 @@ from typing import Any
 
 import numpy as np
 from manual_pages import MANUALS, read_manual
-from quality_sets import SETS, read_set
+from quality_sets import read_set
 from rivals.environment import rivals_python
 from suite.results import store
 from suite.table import LEFT_OUT
@@ -68,8 +69,9 @@ ROOT = Path(__file__).resolve().parents[1]
 CACHE = ROOT / "runs" / "every_language"
 FROM_ENGLISH = ("de", "zh")
 FOLDERS = {"ja": "jaquad_train", "ar (ARCD)": "arcd_train", "zh (CMRC)": "cmrc2018_trial"}
-JAPANESE_STEP = 16  # paragraphs
-MOST_DOCUMENTS = 800  # of an English collection
+JAPANESE_STEP = 32  # paragraphs
+ENGLISH = {"squad": 60, "scifact": 60, "cacm": 30, "cranfield": 30, "medline": 10}  # questions
+ENGLISH_DOCUMENTS = 120  # of each, at least
 STATIC = {"6 MB": (32, 90_000), "12 MB": (64, 128_000), "30 MB": (128, 200_000)}
 TIMED = 200
 SETTLING = 5  # questions that are not timed
@@ -95,7 +97,7 @@ def main() -> int:
     started = time.monotonic()
     data = Path(options.data)
     sets = read_sets(data, Path(options.manuals or data / "manual_pages"), options.questions)
-    english = {name: read_english(data, name, options.questions) for name in SETS}
+    english = {name: read_english(data, name, most) for name, most in ENGLISH.items()}
     every = sets | english
     teacher = TeacherGraph(CACHE / "teacher", data).sides()
     theirs = {name: encoded("teacher", one, *teacher) for name, one in every.items()}
@@ -171,7 +173,7 @@ def read_english(data: Path, name: str, most: int) -> Asked:
     right = {query.id: dict(whole.judgements[query.id]) for query in queries}
     needed = {document for grades in right.values() for document in grades}
     others = [row for row, one in enumerate(whole.documents) if one.id not in needed]
-    chosen = {others[i] for i in spaced(len(others), max(0, MOST_DOCUMENTS - len(needed)))}
+    chosen = {others[i] for i in spaced(len(others), max(0, ENGLISH_DOCUMENTS - len(needed)))}
     documents = [
         one for row, one in enumerate(whole.documents) if one.id in needed or row in chosen
     ]

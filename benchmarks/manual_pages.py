@@ -4,8 +4,8 @@ Declared before the first run. The folder holds Debian's packages ``manpages-LAN
 unpacked into a folder of the language (``apt-get download manpages-de``, ``dpkg-deb -x``). Of each
 page written with the man macros the first section, its name, has a summary behind a dash: that is
 the question. Its passage is the prose of all other sections, examples of code left out, cut at
-1,200 characters. A page counts whose summary has 10 to 200 characters and whose passage has 300 at
-least; of pages with one summary or one passage the first counts; at most 200 of a language are
+500 characters. A page counts whose summary has 10 to 200 characters and whose passage has 250 at
+least; of pages with one summary or one passage the first counts; at most 60 of a language are
 kept, evenly spaced by name. No page was trained, fitted or tuned on.
 """
 
@@ -21,9 +21,9 @@ __all__ = ["MANUALS", "read_manual", "read_page"]
 
 MANUALS = {language: language for language in ("de", "es", "fr", "it", "ja", "nl", "pl", "ru")}
 MANUALS |= {"pt": "pt_BR", "zh": "zh_CN"}
-_PAGES, _FEWEST = 200, 50
-_PASSAGE = 1200  # characters
-_SUMMARY, _LEAST = (10, 200), 300  # characters
+_PAGES, _FEWEST = 60, 50
+_PASSAGE = 500  # characters
+_SUMMARY, _LEAST = (10, 200), 250  # characters
 _KEPT = re.compile(r"\.(?:B|I|BR|IR|RB|RI|BI|IB|SM|SB)\s+(.*)")
 _CODE = {".nf": ".fi", ".EX": ".EE"}
 _SIGNS = {"-": "-", "e": "\\", "aq": "'", "dq": '"', "lq": '"', "rq": '"', "oq": "'", "cq": "'"}

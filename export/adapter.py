@@ -32,9 +32,14 @@ ADAPTER_PREFIX = "adapter."
 
 
 def add_adapter(
-    editor: GraphEditor, rank: int, rng: np.random.Generator, *, fixed_down: bool = False
+    editor: GraphEditor,
+    rank: int,
+    rng: np.random.Generator,
+    *,
+    fixed_down: bool = False,
+    layers: int | None = None,
 ) -> None:
-    """Add adapters to the query and value projection of every attention layer.
+    """Add adapters to the query and value projection of every attention layer, or of the last.
 
     Their names are ``adapter.layers.<i>.query.down``, ``...query.up`` and the same for ``value``.
 
@@ -43,8 +48,10 @@ def add_adapter(
         rank: rank of the update, 1 or more.
         rng: draws the ``down`` tensors.
         fixed_down: whether they are constants instead of inputs.
+        layers: how many of the last have one; None: all.
     """
-    for layer, attention in enumerate(editor.nodes("MultiHeadAttention")):
+    every = list(enumerate(editor.nodes("MultiHeadAttention")))
+    for layer, attention in every[-layers if layers else 0 :]:
         for position, part in ((0, "query"), (2, "value")):
             name = f"layers.{layer}.{part}"
             attention.input[position] = add_low_rank_path(

@@ -44,9 +44,10 @@ def build_graph(
     write_product_codes(editor, student.backbone.config)
     rank = options.adapter_rank
     if rank is None:
-        rank = _largest_rank(student, fixed_down=options.fixed_down)
+        rank = _largest_rank(student, options)
     if rank:
-        add_adapter(editor, rank, rng, fixed_down=options.fixed_down)
+        layers = options.adapter_layers
+        add_adapter(editor, rank, rng, fixed_down=options.fixed_down, layers=layers)
     pooled = _pool(editor, student.pooling, mean=student.head is not None)
     vector = _head(editor, pooled, student.head, rank, rng, fixed_down=options.fixed_down)
     _normalise(editor, vector)
@@ -61,14 +62,14 @@ def build_graph(
     return model
 
 
-def _largest_rank(student: SentenceEncoder, *, fixed_down: bool) -> int:
+def _largest_rank(student: SentenceEncoder, options: GraphOptions) -> int:
     """The default rank, or the largest below it whose release may travel."""
-    config, width = student.backbone.config, student.hidden_size
-    adapted = [(width, width)] * (2 * int(config.num_hidden_layers))
+    layers, width = int(student.backbone.config.num_hidden_layers), student.hidden_size
+    adapted = [(width, width)] * (2 * min(layers, options.adapter_layers or layers))
     head = [module for module in student.head or () if isinstance(module, nn.Linear)]
     adapted += [(module.in_features, module.out_features) for module in head]
-    values = sum(d_out + (0 if fixed_down else d_in) for d_in, d_out in adapted)
-    described = _DESCRIBED + _DESCRIBED_TENSOR * len(adapted) * (1 if fixed_down else 2)
+    values = sum(d_out + (0 if options.fixed_down else d_in) for d_in, d_out in adapted)
+    described = _DESCRIBED + _DESCRIBED_TENSOR * len(adapted) * (1 if options.fixed_down else 2)
     return max(1, min(_RANK, (LARGEST_RELEASE - described) // (2 * values)))  # float16
 
 

@@ -40,6 +40,9 @@ class GraphOptions(Settings):
         whole(0),
         "0 leaves the adapter out (default: 8, or the most of which a release has 100 KB)",
     ] = None
+    adapter_layers: Annotated[
+        int | None, whole(1), "the last N layers have an adapter (default: all)", Option("N")
+    ] = None
     adapter_seed: Annotated[int, "of the adapter's random down tensors"] = 0
     adapter_train: Annotated[
         AdapterTrain,
@@ -62,7 +65,7 @@ class QuantizationOptions(Settings):
     smoothing_alpha: Annotated[float | None, "see quantization/smoothing.py; None: off"] = 0.75
     four_bit: Annotated[
         bool,
-        "the layers' weights in 4 bits, half the bytes of int8",
+        "the layers' weights in 4 bits in the file, half the bytes; int8 when they run",
     ] = False
 
 

@@ -25,6 +25,7 @@ from pocketquery.export.parity import (
     check_tokenizer,
     row_cosines,
 )
+from pocketquery.export.quantization.four_bit import BLOCK, OPSET
 from pocketquery.export.quantization.held_out import TextSplit, split_texts, spread
 from pocketquery.export.quantization.quantization import quantizable_matmuls, quantize
 from pocketquery.export.quantization.ranking_gate import GateData, GateReport, GateStep, pass_gate
@@ -181,7 +182,10 @@ def export_bundle(
 
     # 2. The float graph, equal to torch.
     say("building the graph")
-    float_model = build_graph(student, options.graph)
+    graph_options = options.graph
+    if options.quantization.four_bit:
+        graph_options = dataclasses.replace(graph_options, opset=max(graph_options.opset, OPSET))
+    float_model = build_graph(student, graph_options)
     graph = check_graph(student, GraphSession(float_model), probes)
 
     # 3. int8 that ranks as the float graph does.
@@ -285,9 +289,10 @@ def _quantize_gated(
 
     recipe = options.quantization
     source = float_model
-    if recipe.smoothing_alpha is not None and not recipe.four_bit:
+    if recipe.smoothing_alpha is not None:
         ranges = activation_ranges(float_model, ids(split.calibration))
-        source = smooth(float_model, ranges, alpha=recipe.smoothing_alpha)
+        block = BLOCK if recipe.four_bit else 1
+        source = smooth(float_model, ranges, alpha=recipe.smoothing_alpha, block=block)
 
     def make(excluded: Sequence[str]) -> onnx.ModelProto:
         return quantize(source, recipe, excluded=excluded)

@@ -47,17 +47,23 @@ class _Product:
     output: str
 
 
-def fuse_products(model: onnx.ModelProto) -> onnx.ModelProto:
+def fuse_products(
+    model: onnx.ModelProto, joined: dict[tuple[str, ...], str] | None = None
+) -> onnx.ModelProto:
     """Fuse, in place, the integer products of ``model`` as ``quantize_dynamic`` writes them.
 
     Products that read the same activations stay as they are where one has a bias and one has none.
+
+    Args:
+        model: with the integer products.
+        joined: is filled: names of tensors that now lie beside one another, and their new name.
     """
     editor = GraphEditor(model)
     together: dict[str, list[_Product]] = defaultdict(list)
     for node in editor.nodes("MatMulInteger"):
         product = _read(editor, node)
         together[product.codes].append(product)
-    joined: dict[tuple[str, ...], str] = {}  # layers with equal weights share them
+    joined = {} if joined is None else joined  # layers with equal weights share them
     for products in together.values():
         if len({len(product.stored) for product in products}) == 1:
             _fuse(editor, products, joined)

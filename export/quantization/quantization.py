@@ -14,7 +14,7 @@ from pathlib import Path
 import onnx
 
 from pocketquery.export.graph_editing import GraphEditor
-from pocketquery.export.quantization.four_bit import store_in_four_bits
+from pocketquery.export.quantization.four_bit import round_to_blocks, store_blocks
 from pocketquery.export.quantization.fusing import fuse_products
 from pocketquery.export.settings import QuantizationOptions
 
@@ -46,17 +46,15 @@ def quantize(
 
     with tempfile.TemporaryDirectory(prefix="pocketquery-") as folder:
         path = Path(folder) / "int8.onnx"
-        if options.four_bit:
-            copy = store_in_four_bits(model, excluded)
-        else:
-            copy = onnx.ModelProto()
-            copy.CopyFrom(model)
+        copy = onnx.ModelProto()
+        copy.CopyFrom(model)
+        blocks = round_to_blocks(copy, excluded) if options.four_bit else {}
         # onnxruntime's mark of a prepared graph; without it every call logs an advice.
         onnx.helper.set_model_props(copy, {"onnx.quant.pre_process": "onnxruntime.quant"})
         quantize_dynamic(
             copy,
             path,
-            op_types_to_quantize=["Gather"] if options.four_bit else ["MatMul", "Gather"],
+            op_types_to_quantize=["MatMul", "Gather"],
             nodes_to_exclude=list(excluded),
             per_channel=options.per_channel,
             reduce_range=options.seven_bit,
@@ -65,4 +63,6 @@ def quantize(
         )
         quantized: onnx.ModelProto = onnx.load(path)
     del quantized.metadata_props[:]
-    return quantized if options.four_bit else fuse_products(quantized)
+    joined: dict[tuple[str, ...], str] = {}
+    fused = fuse_products(quantized, joined)
+    return store_blocks(fused, blocks, joined) if blocks else fused

@@ -1,4 +1,4 @@
-"""The multilingual teacher's int8 graph, which stands for it where twelve layers in float take hours.
+"""The multilingual teacher's int8 graph, in its place where twelve layers in float take hours.
 
 Its vocabulary is whole and it has no adapter; cosine to the float teacher .999. Vectors are kept on
 disk by a hash of who made them and of all texts.
