@@ -1,7 +1,7 @@
 """What a multilingual encoder keeps of its teacher, language by language, and across languages.
 
     python benchmarks/every_language.py [--bundle NAME] [--data FOLDER] [--manuals FOLDER]
-        [--questions N] [--store]
+        [--parts PART ...] [--questions N] [--step N] [--store]
 
 nDCG@10 of the bundle (default: pocketquery-multilingual) as a share of the teacher's, each encoding
 both questions and passages: in the same language on XQuAD's eight, JaQuAD (every thirty-second
@@ -10,12 +10,14 @@ languages on XQuAD, seven to English and English to two; in English on a sample 
 collections of quality.py: some questions, and the documents that answer them among 120 at least,
 evenly spaced. ``over`` has the bundle's questions over the teacher's passages. Beside it BM25, the
 hybrid with the bundle's meaning, the built-in encoder (English), and model2vec of the same teacher
-at 6, 12 and 30 MB, which encodes both sides, too. Intervals are of 1,000 draws of the questions,
-paired.
+at 6, 12 and 30 MB beside its tokenizer, which encodes both sides, too. Intervals are of 1,000
+draws of the questions, paired.
 
 The teacher is its int8 graph with the whole vocabulary, on both sides: in float twelve layers take
 hours (cosine to float .999). Vectors are kept in runs/every_language. Nothing measured here was
 trained or fitted on. The time of a query is processor time, over the built-in encoder's, in turns.
+``--parts`` leaves some out and ``--step`` thins the passages, for a busy machine; what is not
+measured counts as missed.
 
 The last line is one JSON object; the exit status is 1 where a figure of suite/table.py is missed.
 """
@@ -72,7 +74,8 @@ FOLDERS = {"ja": "jaquad_train", "ar (ARCD)": "arcd_train", "zh (CMRC)": "cmrc20
 JAPANESE_STEP = 32  # paragraphs
 ENGLISH = {"squad": 60, "scifact": 60, "cacm": 30, "cranfield": 30, "medline": 10}  # questions
 ENGLISH_DOCUMENTS = 120  # of each, at least
-STATIC = {"6 MB": (32, 90_000), "12 MB": (64, 128_000), "30 MB": (128, 200_000)}
+STATIC = {"6 MB": 24, "12 MB": 48, "30 MB": 120}  # dimensions, of a byte a piece
+PARTS = ("sets", "manuals", "english", "model2vec")
 TIMED = 200
 SETTLING = 5  # questions that are not timed
 
@@ -90,14 +93,21 @@ def main() -> int:
     parser.add_argument("--bundle", default="pocketquery-multilingual")
     parser.add_argument("--data", default=os.environ.get("POCKETQUERY_DATA", "data"))
     parser.add_argument("--manuals", help="default: manual_pages in --data")
+    parser.add_argument("--parts", nargs="*", choices=PARTS, default=list(PARTS))
     parser.add_argument("--questions", type=int, default=218, help="of a set, at most")
+    parser.add_argument("--step", type=int, default=1, help="every N-th passage of sets")
     parser.add_argument("--only-teacher", action="store_true", help="compute its vectors, and end")
     parser.add_argument("--store", action="store_true", help="store the figures in docs/results")
     options = parser.parse_args()
     started = time.monotonic()
     data = Path(options.data)
-    sets = read_sets(data, Path(options.manuals or data / "manual_pages"), options.questions)
-    english = {name: read_english(data, name, most) for name, most in ENGLISH.items()}
+    sets = read_sets(data, options.questions, options.step)
+    if "manuals" in options.parts:
+        manuals = Path(options.manuals or data / "manual_pages")
+        sets |= {f"{it} (manual)": read_manual(manuals, it, options.questions) for it in MANUALS}
+    english = {}
+    if "english" in options.parts:
+        english = {name: read_english(data, name, most) for name, most in ENGLISH.items()}
     every = sets | english
     teacher = TeacherGraph(CACHE / "teacher", data).sides()
     theirs = {name: encoded("teacher", one, *teacher) for name, one in every.items()}
@@ -105,7 +115,8 @@ def main() -> int:
         return 0
     encoder = sdk.load(options.bundle)
     ours = {name: encoded(made_by(encoder), one, *sides(encoder)) for name, one in every.items()}
-    rivals = {size: static(size, every) for size in STATIC}
+    sizes = STATIC if "model2vec" in options.parts else ()
+    rivals = {size: static(size, every) for size in sizes}
     same = {
         name: compared(one, ours[name], theirs[name], {k: v[name] for k, v in rivals.items()})
         for name, one in sets.items()
@@ -123,6 +134,8 @@ def main() -> int:
     }
     figures: Figures = {
         "bundle": encoder.manifest.name,
+        "parts": options.parts,
+        "step": options.step,
         "bytes": sum(entry.bytes for entry in encoder.manifest.files.values()),
         "p50_over_built_in": p50_ratio(encoder, sets["en"].questions),
         "same": same,
@@ -152,16 +165,15 @@ def pairs() -> list[tuple[str, str]]:
     return to_english + [("en", language) for language in FROM_ENGLISH]
 
 
-def read_sets(data: Path, manuals: Path, most: int) -> dict[str, Asked]:
-    """All sets of one language each, with at most ``most`` of their questions, evenly spaced."""
-    sets = {language: read_xquad(data, language, most) for language in LANGUAGES}
+def read_sets(data: Path, most: int, step: int) -> dict[str, Asked]:
+    """XQuAD, JaQuAD, ARCD, CMRC: every ``step``-th passage, at most ``most`` questions of each."""
+    sets = {language: read_xquad(data, language, most, step) for language in LANGUAGES}
     for name, place in FOLDERS.items():
         folder = data / place
-        passages = objects(folder / "corpus.jsonl.gz")[:: JAPANESE_STEP if name == "ja" else 1]
+        passages = objects(folder / "corpus.jsonl.gz")
+        passages = passages[:: step * (JAPANESE_STEP if name == "ja" else 1)]
         questions = table(folder / "queries.tsv.gz")
         sets[name] = asked(passages, questions, table(folder / "qrels.tsv.gz"), most)
-    for language in MANUALS:
-        sets[f"{language} (manual)"] = read_manual(manuals, language, most)
     return sets
 
 
@@ -212,11 +224,10 @@ def encoded(name: str, one: Asked, questions: Encode, passages: Encode) -> Sides
 
 def static(size: str, sets: Mapping[str, Asked]) -> dict[str, Sides]:
     """model2vec's vectors, by the rivals' interpreter."""
-    dimensions, words = STATIC[size]
-    model = ROOT / ".rivals" / f"model2vec-multilingual-{dimensions}-{words}"
+    model = ROOT / ".rivals" / f"model2vec-multilingual-int8-{STATIC[size]}"
     script = ROOT / "benchmarks" / "rivals" / "model2vec_vectors.py"
     options = ["--teacher", str(resolve_model("multilingual")), "--model", str(model)]
-    options += ["--int8", str(dimensions), "--words", str(words)]
+    options += ["--int8", str(STATIC[size])]
     with tempfile.TemporaryDirectory(prefix="pocketquery-") as place:
         files = []
         for number, one in enumerate(sets.values()):

@@ -6,8 +6,7 @@ Run by the rivals' interpreter (see environment.py). Each TEXTS.json is a JSON l
 vectors are written beside it as TEXTS.npy, float32 (texts, dimension), rows of unit length. The
 distilled model is kept in the folder --model and used again. model2vec's own defaults are used
 (PCA to 256 dimensions, SIF weights), which its authors recommend; with --int8 it has so many
-dimensions, of a byte each, and with --words so many vectors that all its words share (model2vec's
-clusters of words).
+dimensions, of a byte each.
 """
 
 from __future__ import annotations

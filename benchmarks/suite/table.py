@@ -428,6 +428,7 @@ LEFT_OUT = (
             _T("same_share", ">=", 0.97),
             _T("same/*/share", ">=", 0.93),
             _T("across_share", ">=", 0.96),
+            _T("english/*/below_teacher", "<=", 0.02),
             _T("bytes", "<=", 32_000_000),
             _T("p50_over_built_in", "<=", 6),
             _T("same/*/hybrid_below_best", "<=", 0.01),

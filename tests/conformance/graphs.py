@@ -21,6 +21,7 @@ from torch import nn
 
 from pocketquery.distill.pruning.product_quantization import quantise_vocabulary
 from pocketquery.export.onnx_graph import build_graph
+from pocketquery.export.quantization.four_bit import BLOCK, OPSET
 from pocketquery.export.quantization.quantization import quantize
 from pocketquery.export.quantization.smoothing import activation_ranges, smooth
 from pocketquery.export.sessions import GraphSession
@@ -72,10 +73,13 @@ def _graphs(folder: Path) -> Iterator[tuple[str, SentenceEncoder, onnx.ModelProt
     coded = bert_teacher(layers=1, width=32)  # its vocabulary is smaller than a place's codes
     coded.backbone.config.vocabulary_subvector = 8
     yield "codes-int8", coded, quantize(build_graph(coded))
-    fine = bert_teacher(layers=1, width=64)
+    fine = bert_teacher(layers=2, width=64)
     fine.backbone.config.vocabulary_subvector = 8
     quantise_vocabulary(fine, sentences(50), 8, seed=0, fine=20)
-    yield "fine-4bit", fine, quantize(build_graph(fine), QuantizationOptions(four_bit=True))
+    graph = build_graph(fine, GraphOptions(opset=OPSET, adapter_layers=1))
+    ids = fine.tokenizer(sentences(20))["input_ids"]
+    graph = smooth(graph, activation_ranges(graph, ids), block=BLOCK)
+    yield "fine-4bit", fine, quantize(graph, QuantizationOptions(four_bit=True))
     yield "electra-int8", electra_teacher(), quantize(build_graph(electra_teacher()))
     for activation in ("relu", "silu", "gelu_new", "quick_gelu"):
         active = bert_teacher(layers=1, width=20)

@@ -57,6 +57,17 @@ def test_down_is_random_and_exact_in_half_precision_and_up_is_zero(
         assert (np.abs(tensor).max() > 0) == name.endswith("down")
 
 
+def test_the_last_layers_alone_may_have_one(student: SentenceEncoder) -> None:
+    every = adapter_tensors(build_graph(student, GraphOptions(adapter_rank=2)))
+    last = adapter_tensors(build_graph(student, GraphOptions(adapter_rank=2, adapter_layers=1)))
+    layers = int(student.backbone.config.num_hidden_layers)
+    assert layers > 1
+    in_layers = [name for name in every if not name.startswith(f"adapter.layers.{layers - 1}.")]
+    assert last.keys() == every.keys() - {n for n in in_layers if n.startswith("adapter.layers.")}
+    rank = adapter_tensors(build_graph(student, GraphOptions(adapter_layers=1)))
+    assert all(len(tensor) == 8 for name, tensor in rank.items() if name.endswith("down"))
+
+
 def test_the_seed_decides_down(student: SentenceEncoder) -> None:
     first, again, other = (
         adapter_tensors(build_graph(student, GraphOptions(adapter_seed=seed))) for seed in (0, 0, 1)

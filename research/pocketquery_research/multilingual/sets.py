@@ -47,11 +47,11 @@ class Asked:
     right: dict[str, dict[str, int]]
 
 
-def read_xquad(data: Path, language: str, most: int) -> Asked:
-    """XQuAD in a language, with at most ``most`` of its questions, evenly spaced."""
+def read_xquad(data: Path, language: str, most: int, step: int = 1) -> Asked:
+    """XQuAD in a language: every ``step``-th passage, at most ``most`` questions, evenly spaced."""
     folder = data / "xquad"
     return asked(
-        objects(folder / f"{language}.corpus.jsonl.gz"),
+        objects(folder / f"{language}.corpus.jsonl.gz")[::step],
         table(folder / f"{language}.queries.tsv.gz"),
         table(folder / "qrels.tsv"),
         most,

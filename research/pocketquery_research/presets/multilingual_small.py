@@ -17,9 +17,7 @@ XQuAD over the teacher's passages, in the same language and to English.
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
-import lzma
 import sys
 from collections.abc import Iterator, Sequence
 from itertools import islice, zip_longest
@@ -27,80 +25,34 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 from numpy.typing import NDArray
 
 from pocketquery.distill.distillation import distill
 from pocketquery.distill.settings import StudentConfig, TrainingConfig
 from pocketquery.distill.vector_file import FileTeacher
-from pocketquery.export.onnx_graph import build_graph
-from pocketquery.export.quantization.quantization import quantize
-from pocketquery.export.quantization.smoothing import activation_ranges, smooth
-from pocketquery.export.sessions import GraphSession
-from pocketquery.export.settings import GraphOptions
 from pocketquery.sdk.errors import PocketQueryError
 from pocketquery.sdk.files import write_atomic
-from pocketquery.server.evaluation import score_rankings
-from pocketquery.server.evaluation.ranking import rank_exactly
 from pocketquery.server.modeling import SentenceEncoder
+from pocketquery_research.multilingual.sets import (
+    LANGUAGES,
+    Scores,
+    cross,
+    dense_scores,
+    read_xquad,
+    share_interval,
+)
+from pocketquery_research.multilingual.teacher_graph import TeacherGraph, kept, sentences
 from pocketquery_research.presets.words_start import nearest_shared, words_start
 
 __all__ = ["main"]
 
-Vectors = NDArray[np.float32]
-LANGUAGES = ("en", "de", "es", "ru", "ar", "hi", "vi", "zh")  # XQuAD's
+Figures = dict[str, Any]
 _SHARD = 2000  # texts
 _TOKENS = 32  # of a text that is learnt from, with its prompt
-_RANKED = (
-    8192  # texts that stand for documents: the ranking of all by all takes longer than they do
-)
-_STEP = 4  # every fourth question of XQuAD
-_DRAWS = 1000
+_RANKED = 8192  # texts that stand for documents; ranking all by all takes longer than they do
+_QUESTIONS = 218  # a language
 _NO_RATE = 1e-12  # of the one step of a student that has learnt from nothing
 _ASKING = 1000  # held-out texts
-_CALIBRATION = 13  # sentences a language, of the int8 graph
-
-
-class Teacher:
-    """The int8 graph of the teacher, made once in ``work``, and opened when it is needed."""
-
-    def __init__(self, work: Path, data: Path) -> None:
-        self._work, self._data = work, data
-        self.encoder = SentenceEncoder.load("multilingual")
-        self._session: GraphSession | None = None
-
-    def encode(self, texts: Sequence[str], role: str) -> Vectors:
-        """Unit vectors, float32 (n, 384)."""
-        rows = self.encoder.tokenizer(
-            [self.encoder.prompts[role] + text for text in texts], truncation=True, max_length=512
-        )
-        self._session = self._session or GraphSession(self._graph())
-        return self._session.encode(rows["input_ids"])
-
-    def kept(self, path: Path, texts: Sequence[str], role: str) -> Vectors:
-        """The same, out of ``path`` where it is there."""
-        if not path.is_file():
-            _save(path, self.encode(texts, role).astype(np.float16))
-        vectors: Vectors = np.load(path).astype(np.float32)
-        return vectors
-
-    def _graph(self) -> onnx.ModelProto:
-        path = self._work / "int8.onnx"
-        if not path.is_file():
-            teacher = self.encoder.with_device_ids()
-            model = build_graph(teacher, GraphOptions(adapter_rank=0))
-            prompts = [teacher.prompts["query"], teacher.prompts["document"]]
-            texts = [text for lines in sentences(self._data) for text in lines[:_CALIBRATION]]
-            rows = teacher.tokenizer([prompts[i % 2] + text for i, text in enumerate(texts)])
-            graph = quantize(smooth(model, activation_ranges(model, rows["input_ids"])))
-            write_atomic(path, graph.SerializeToString())
-        return onnx.load(path)
-
-
-def sentences(data: Path) -> list[list[str]]:
-    """Common Voice's, a list a language."""
-    files = sorted((data / "common_voice_sentences").glob("*.txt.xz"))
-    return [lzma.decompress(file.read_bytes()).decode("utf-8").splitlines() for file in files]
 
 
 def in_turns(lists: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -108,7 +60,7 @@ def in_turns(lists: Sequence[Sequence[str]]) -> Iterator[str]:
     return (text for row in zip_longest(*lists) for text in row if text is not None)
 
 
-def make_shards(teacher: Teacher, data: Path, place: Path, count: int) -> None:
+def make_shards(teacher: TeacherGraph, data: Path, place: Path, count: int) -> None:
     """Vectors of the first ``count`` texts, whole shards; those that are there are passed over."""
     texts = list(islice(in_turns(sentences(data)), count))
     for number, start in enumerate(range(0, len(texts), _SHARD)):
@@ -151,35 +103,21 @@ def held_out(student: SentenceEncoder, place: Path) -> float:
     return nearest_shared(student.encode_query(_texts(shard)[:_ASKING]), vectors)
 
 
-def measure(student: SentenceEncoder, teacher: Teacher, data: Path, work: Path) -> dict[str, Any]:
+def measure(student: SentenceEncoder, teacher: TeacherGraph, data: Path, work: Path) -> Figures:
     """Shares of the teacher's nDCG@10 over the teacher's passages, with intervals of 95 %."""
-    own: dict[tuple[str, str], NDArray[np.float64]] = {}
-    theirs: dict[tuple[str, str], NDArray[np.float64]] = {}
-    judged: dict[str, dict[str, int]] = {}
-    for name, passage, *_ in _table(data / "xquad" / "qrels.tsv"):
-        judged.setdefault(name, {})[passage] = 1
-    read = {}
-    for language in LANGUAGES:
-        folder = data / "xquad"
-        with gzip.open(folder / f"{language}.corpus.jsonl.gz", "rt", encoding="utf-8") as lines:
-            passages = {one["_id"]: one["text"] for one in map(json.loads, lines)}
-        place = work / f"xquad-{language}-passages.npy"
-        read[language] = list(passages), teacher.kept(place, list(passages.values()), "document")
-        rows = [row for row in _table(folder / f"{language}.queries.tsv.gz") if row[0] in judged]
-        names, questions = zip(*rows[::_STEP], strict=True)
-        vectors = {
-            "teacher": teacher.kept(work / f"xquad-{language}-questions.npy", questions, "query"),
-            "student": student.encode_query(list(questions)),
-        }
-        right = {name: judged[name] for name in names}
+    own: dict[tuple[str, str], Scores] = {}
+    theirs: dict[tuple[str, str], Scores] = {}
+    sets = {language: read_xquad(data, language, _QUESTIONS) for language in LANGUAGES}
+    queries, documents = teacher.sides()
+    read = {name: kept(work, "teacher/", one.passages, documents) for name, one in sets.items()}
+    for language, one in sets.items():
+        questions = kept(work, "teacher", one.questions, queries)
+        asked = student.encode_query(one.questions)
         for into in {language, "en"}:
-            for who, scores in (("teacher", theirs), ("student", own)):
-                ids, documents = read[into]
-                rankings = rank_exactly(vectors[who], documents, ids, 10)
-                scored = score_rankings(right, dict(zip(names, rankings, strict=True)))
-                by_name = dict(zip(scored.query_ids, scored.per_query["ndcg@10"], strict=True))
-                scores[language, into] = np.array([by_name[name] for name in names])
-    figures: dict[str, Any] = {
+            crossed = cross(one, sets[into])
+            theirs[language, into] = dense_scores(crossed, questions, read[into])
+            own[language, into] = dense_scores(crossed, asked, read[into])
+    figures: Figures = {
         f"{one} to {other}": float(own[one, other].mean() / theirs[one, other].mean())
         for one, other in own
     }
@@ -189,17 +127,9 @@ def measure(student: SentenceEncoder, teacher: Teacher, data: Path, work: Path) 
     ):
         ours = np.stack([own[pair] for pair in pairs])  # (pairs, questions); the same questions
         base = np.stack([theirs[pair] for pair in pairs])
-        drawn = np.random.default_rng(0).integers(0, ours.shape[1], (_DRAWS, ours.shape[1]))
-        shares = (ours[:, drawn].mean(axis=2) / base[:, drawn].mean(axis=2)).mean(axis=0)
         figures[kind] = float((ours.mean(axis=1) / base.mean(axis=1)).mean())
-        figures[f"{kind}, interval"] = [float(x) for x in np.quantile(shares, (0.025, 0.975))]
+        figures[f"{kind}, interval"] = share_interval(ours, base)
     return figures
-
-
-def _table(path: Path) -> list[list[str]]:
-    opened = gzip.open if path.suffix == ".gz" else open
-    with opened(path, "rt", encoding="utf-8") as lines:
-        return [line.rstrip("\n").split("\t") for line in lines]
 
 
 def _texts(shard: Path) -> list[str]:
@@ -232,7 +162,7 @@ def main() -> int:
     work: Path = options.work
     try:
         work.mkdir(parents=True, exist_ok=True)
-        teacher = Teacher(work, options.data)
+        teacher = TeacherGraph(work, options.data)
         make_shards(teacher, options.data, work / "vectors", options.encode)
         taught = joined(
             teacher.encoder.tokenizer, work / "vectors", work / f"vectors-{options.encode}.npz"

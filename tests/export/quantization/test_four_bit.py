@@ -7,57 +7,58 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pocketquery.export.graph_editing import GraphEditor
-from pocketquery.export.quantization.four_bit import pack_blocks, store_in_four_bits
+from pocketquery.export.quantization.four_bit import OPSET, Blocks, in_blocks
+from pocketquery.export.quantization.quantization import quantize
+from pocketquery.export.quantization.smoothing import smooth
 from pocketquery.export.sessions import GraphSession
+from pocketquery.export.settings import QuantizationOptions
 from pocketquery.sdk.arrays import Floats
 
+FOUR_BIT = QuantizationOptions(four_bit=True)
 
-def _unpacked(codes: np.ndarray, scales: Floats) -> Floats:
-    """The slow reading of what pack_blocks writes: each value by itself."""
-    rows = np.zeros((len(codes), codes.shape[1] * 32), np.float32)
-    for row, blocks in enumerate(codes):
-        for block, packed in enumerate(blocks):
-            for place, byte in enumerate(packed):
-                for half, nibble in enumerate((byte & 15, byte >> 4)):
-                    at = block * 32 + 2 * place + half
-                    rows[row, at] = (int(nibble) - 8) * scales[row, block]
+
+def _values(blocks: Blocks) -> Floats:
+    """The slow reading of blocks: each value by itself."""
+    rows = np.zeros((len(blocks.codes), blocks.codes.shape[1] * 32), np.float32)
+    for row, block, place in np.ndindex(*blocks.codes.shape):
+        rows[row, block * 32 + place] = blocks.codes[row, block, place] * blocks.steps[row, block]
     return rows
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 4), st.integers(1, 3))
 def test_what_was_in_four_bits_stays_what_it_was(seed: int, count: int, blocks: int) -> None:
     rng = np.random.default_rng(seed)
-    nibbles = rng.integers(0, 16, (count, blocks, 32))
-    nibbles[:, :, rng.integers(32)] = 0  # as the format has it: what is farthest from zero is -8
-    scales = rng.normal(size=(count, blocks, 1)).astype(np.float16).astype(np.float32)
-    rows = ((nibbles - 8) * scales).reshape(count, -1).astype(np.float32)
-    np.testing.assert_array_equal(_unpacked(*pack_blocks(rows)), rows)
+    codes = rng.integers(-8, 8, (count, blocks, 32))
+    codes[:, :, rng.integers(32)] = -8  # as the format has it: what is farthest from zero
+    steps = rng.normal(size=(count, blocks, 1)).astype(np.float16).astype(np.float32)
+    rows = (codes * steps).reshape(count, -1).astype(np.float32)
+    np.testing.assert_array_equal(_values(in_blocks(rows)), rows)
 
 
 @given(st.integers(0, 2**32 - 1))
 def test_a_value_is_within_half_a_step_and_the_far_end_within_one(seed: int) -> None:
     rows = np.random.default_rng(seed).normal(size=(3, 64)).astype(np.float32)
-    codes, scales = pack_blocks(rows)
-    apart = np.abs(_unpacked(codes, scales) - rows).reshape(3, 2, 32)
-    assert (apart <= np.abs(scales)[:, :, None] * 1.0001).all()
-    assert (apart <= np.abs(scales)[:, :, None] * 0.5001).mean() > 0.9
+    blocks = in_blocks(rows)
+    apart = np.abs(_values(blocks) - rows).reshape(3, 2, 32)
+    assert (apart <= np.abs(blocks.steps)[:, :, None] * 1.0001).all()
+    assert (apart <= np.abs(blocks.steps)[:, :, None] * 0.5001).mean() > 0.9
 
 
 def test_a_block_of_zeros_stays_zero() -> None:
     rows = np.zeros((2, 32), np.float32)
-    np.testing.assert_array_equal(_unpacked(*pack_blocks(rows)), rows)
+    np.testing.assert_array_equal(_values(in_blocks(rows)), rows)
 
 
-@pytest.mark.parametrize("depth", [64, 40])
-def test_the_graph_computes_the_product_of_the_packed_weights(depth: int) -> None:
-    rng = np.random.default_rng(0)
-    weights = rng.normal(size=(depth, 8)).astype(np.float32)
-    table = rng.normal(size=(5, depth)).astype(np.float32)
+def _products(weights: dict[str, Floats], table: Floats) -> onnx.ModelProto:
+    """Products of negated looked-up rows with each of the weights, side by side."""
+    nodes = [
+        onnx.helper.make_node("Gather", ["table", "input_ids"], ["found"]),
+        onnx.helper.make_node("Neg", ["found"], ["rows"]),
+    ]
+    nodes += [onnx.helper.make_node("MatMul", ["rows", w], [f"by.{w}"], name=w) for w in weights]
+    nodes.append(onnx.helper.make_node("Concat", [f"by.{w}" for w in weights], ["out"], axis=-1))
     graph = onnx.helper.make_graph(
-        [
-            onnx.helper.make_node("Gather", ["table", "input_ids"], ["rows"]),
-            onnx.helper.make_node("MatMul", ["rows", "weights"], ["out"], name="product"),
-        ],
+        nodes,
         "products",
         [
             onnx.helper.make_tensor_value_info(name, onnx.TensorProto.INT64, ["batch", "length"])
@@ -66,21 +67,45 @@ def test_the_graph_computes_the_product_of_the_packed_weights(depth: int) -> Non
         [onnx.helper.make_tensor_value_info("out", onnx.TensorProto.FLOAT, None)],
     )
     model = onnx.helper.make_model(
-        graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8
+        graph, opset_imports=[onnx.helper.make_opsetid("", OPSET)], ir_version=8
     )
     editor = GraphEditor(model)
-    editor.store("table", table)
-    editor.store("weights", weights)
-    editor.finish()
-    packed = store_in_four_bits(model)
+    for name, array in {"table": table, **weights}.items():
+        editor.store(name, array)
+    return editor.finish()
+
+
+@pytest.mark.parametrize("is_smoothed", [False, True])
+def test_the_graph_computes_the_int8_product_of_the_rounded_weights(is_smoothed: bool) -> None:
+    rng = np.random.default_rng(0)
+    table = rng.normal(size=(50, 64)).astype(np.float32)
+    table[:, 3] *= 5  # what smoothing is for
+    weights = {name: rng.normal(size=(64, 8)).astype(np.float32) for name in ("one", "other")}
+    weights["one"][32:, 2] = 0  # a block of zeros
+    weights["one"][:32, 5] *= 1e-6  # and one far below its column's step
+    rounded = {name: _values(in_blocks(array.T)).T for name, array in weights.items()}
+    model = _products(rounded, table)
+    if is_smoothed:
+        model = smooth(model, {"rows": np.abs(table).max(axis=0)}, block=32)
+    packed, int8 = quantize(model, FOUR_BIT), quantize(model)
     operators = [node.op_type for node in packed.graph.node]
-    (vectors,) = GraphSession(packed).outputs([1, 3, 4])
-    if depth % 32:  # no whole blocks: as it was
-        assert operators == ["Gather", "MatMul"]
-        np.testing.assert_allclose(vectors[0], table[[1, 3, 4]] @ weights, rtol=1e-5, atol=1e-5)
-        return
-    assert sorted(operators) == ["Cast", "Gather", "MatMulNBits"]
-    whole = store_in_four_bits(model, ["product"])
-    assert [node.op_type for node in whole.graph.node] == ["Gather", "MatMul"]
-    expected = table[[1, 3, 4]] @ _unpacked(*pack_blocks(weights.T)).T
-    np.testing.assert_allclose(vectors[0], expected, atol=0.02 * np.abs(expected).max())
+    assert operators.count("QuantizeLinear") == operators.count("DynamicQuantizeMatMul") == 1
+    kinds = [
+        tensor.data_type for tensor in packed.graph.initializer if tensor.name.endswith(".codes")
+    ]
+    assert kinds == [onnx.TensorProto.INT4]
+    exact = -table[[1, 3, 4]] @ np.concatenate(list(rounded.values()), axis=1)
+    (found,), (plain,) = (GraphSession(one).outputs([1, 3, 4]) for one in (packed, int8))
+    np.testing.assert_allclose(found[0], plain[0], atol=0.01 * np.abs(exact).max())
+    np.testing.assert_allclose(found[0], exact, atol=0.05 * np.abs(exact).max())
+
+
+def test_what_is_excluded_stays_float_and_what_has_no_whole_blocks_int8() -> None:
+    rng = np.random.default_rng(0)
+    weights = {"w": rng.normal(size=(40, 8)).astype(np.float32)}
+    model = _products(weights, rng.normal(size=(5, 40)).astype(np.float32))
+    operators = [node.op_type for node in quantize(model, FOUR_BIT).graph.node]
+    assert "QuantizeLinear" not in operators
+    assert "DynamicQuantizeMatMul" in operators
+    operators = [node.op_type for node in quantize(model, FOUR_BIT, excluded=["w"]).graph.node]
+    assert "MatMul" in operators

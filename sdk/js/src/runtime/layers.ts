@@ -27,6 +27,30 @@ const dequantizeLinear: Operator = (_, { memory }) => (inputs) => {
   return out;
 };
 
+/** Of rows in blocks with a step each, which is how weights of 4 bits become int8 when a session is made. */
+const quantizeLinear: Operator = (node, { memory }) => {
+  const [axis, size, type] = ["axis", "block_size", "output_dtype"].map((name) => numberOf(node, name, 0)) as [number, number, number];
+  if (axis !== 1 || size < 1 || type !== INT8 || node.inputs.length !== 2) {
+    throw unsupported("a QuantizeLinear other than of rows in blocks, to int8 around 0");
+  }
+  return (inputs) => {
+    const [array, steps] = [floats(inputs, 0), floats(inputs, 1)];
+    const [rows, width] = array.shape as [number, number];
+    if (array.shape.length !== 2 || shown(steps.shape) !== shown([rows, width / size])) {
+      throw new RangeError(`steps of shape ${shown(steps.shape)} for blocks of ${size} in ${shown(array.shape)}`);
+    }
+    const out = memory.allocate(INT8, array.shape);
+    const [from, by, to] = [memory.view(array), memory.view(steps), memory.view(out)];
+    for (let at = 0; at < to.length; at++) {
+      const exact = Math.fround(from[at]! / by[Math.floor(at / size)]!);
+      const near = Math.round(exact);
+      const even = near - exact === 0.5 && near % 2 !== 0 ? near - 1 : near;
+      to[at] = Math.min(Math.max(even, -128), 127);
+    }
+    return out;
+  };
+};
+
 const AT_ONCE = 4; // rows that the kernel multiplies at once
 const BLOCK = 16; // of the depth
 
@@ -100,28 +124,6 @@ const dynamicQuantizeMatMul: Operator = (node, preparation) => {
     for (const over of [codes, scale, zeroPoint, factors]) memory.release(over);
     return out;
   };
-};
-
-/**
- * The product of float32 with weights of 4 bits, in blocks of 32 with a scale each (inputs 1 and 2),
- * which become float32 once, when a session is made.
- *
- * Source: https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
- */
-const matMulNBits: Operator = (node, { memory, take }) => {
-  const [depth, columns, size] = ["K", "N", "block_size"].map((name) => numberOf(node, name, 0)) as [number, number, number];
-  const [codes, scales] = [take(1), take(2)];
-  const isWhole = codes?.type === UINT8 && 2 * codes.numbers.length === depth * columns && scales?.type === FLOAT;
-  if (!isWhole || numberOf(node, "bits", 4) !== 4 || scales.numbers.length * size !== depth * columns || node.inputs.length > 3) {
-    throw unsupported("a MatMulNBits other than of whole blocks of 4 bits around 8");
-  }
-  const weights = new Float32Array(depth * columns); // (columns, depth)
-  for (let at = 0; at < weights.length; at++) {
-    const byte = codes.numbers[at >> 1]!;
-    weights[at] = ((at % 2 === 0 ? byte & 15 : byte >> 4) - 8) * scales.numbers[Math.floor(at / size)]!;
-  }
-  const right = memory.store(FLOAT, [columns, depth], weights);
-  return (inputs) => product(memory, [needed(inputs, 0), right], true, 1);
 };
 
 /** Columns as rows, signed, with zeros behind them. */
@@ -256,9 +258,9 @@ const multiHeadAttention: Operator = (node, { memory }) => {
 export const LAYERS: Readonly<Record<string, Operator>> = {
   DynamicQuantizeLinear: dynamicQuantizeLinear,
   DequantizeLinear: dequantizeLinear,
+  QuantizeLinear: quantizeLinear,
   MatMulInteger: matMulInteger,
   "com.microsoft.DynamicQuantizeMatMul": dynamicQuantizeMatMul,
-  "com.microsoft.MatMulNBits": matMulNBits,
   MatMul: (_, { memory }) => (inputs) => product(memory, inputs, false, 1),
   "com.microsoft.FusedMatMul": fusedMatMul,
   LayerNormalization: layerNormalization,

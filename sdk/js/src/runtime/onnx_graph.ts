@@ -10,6 +10,7 @@ import { bytesOf, FLOAT, INT32, INT64, INT8, isKnown, type Numbers, sizeOf } fro
 import { unsupported } from "./unsupported.js";
 
 const FLOAT16 = 10; // in ONNX
+const INT4 = 22;
 
 /** An array as it lies in the model. */
 export interface Constant {
@@ -107,6 +108,7 @@ function tensor(model: Uint8Array, whole: Field): [string, Constant] {
     else if (field.number === 14 && field.value !== 0) throw new TypeError(`${name} in another file`);
   }
   if (type === FLOAT16 && raw !== undefined) [type, raw] = [FLOAT, widened(raw)];
+  if (type === INT4 && raw !== undefined) [type, raw] = [INT8, signedNibbles(raw).subarray(0, sizeOf(shape))];
   if (!isKnown(type)) throw unsupported(`numbers of ONNX's type ${type} (${name})`);
   const numbers = viewed(type, raw ?? new Uint8Array(integers.length * bytesOf(type)));
   if (raw === undefined) numbers.set(integers);
@@ -126,6 +128,16 @@ function widened(raw: Uint8Array): Uint8Array {
   return new Uint8Array(out.buffer);
 }
 
+/** The bytes of int8 for those of int4, the first of two in the low nibble. */
+function signedNibbles(raw: Uint8Array): Uint8Array {
+  const out = new Int8Array(2 * raw.length);
+  for (let i = 0; i < raw.length; i++) {
+    out[2 * i] = (raw[i]! << 28) >> 28;
+    out[2 * i + 1] = (raw[i]! << 24) >> 28;
+  }
+  return new Uint8Array(out.buffer);
+}
+
 /** `raw` as numbers; it is a copy of its own, so it begins where a number may. */
 function viewed(type: number, raw: Uint8Array): Numbers {
   const { buffer } = raw;
@@ -133,7 +145,7 @@ function viewed(type: number, raw: Uint8Array): Numbers {
     case FLOAT: return new Float32Array(buffer);
     case INT64: return Float64Array.from(new BigInt64Array(buffer), Number);
     case INT32: return new Int32Array(buffer);
-    case INT8: return new Int8Array(buffer);
+    case INT8: return new Int8Array(buffer, 0, raw.length);
     default: return raw; // uint8 and bool
   }
 }

@@ -15,12 +15,15 @@ import type { OnnxRuntime } from "../graph.js";
 import { ELEMENTWISE } from "./elementwise.js";
 import { LAYERS } from "./layers.js";
 import { FLOAT, INT64, Memory, type NdArray, shown, sizeOf } from "./memory.js";
-import { type Constant, type GraphNode, readOnnxGraph } from "./onnx_graph.js";
+import { type Constant, type GraphNode, type OnnxGraph, readOnnxGraph } from "./onnx_graph.js";
 import type { Operator, Run } from "./operator.js";
 import { SHAPES } from "./shapes.js";
 import { unsupported } from "./unsupported.js";
 
 const OPERATORS: ReadonlyMap<string, Operator> = new Map(Object.entries({ ...ELEMENTWISE, ...SHAPES, ...LAYERS }));
+
+/** Operators of what is done to weights before they are used. */
+const FOLDED: ReadonlySet<string> = new Set(["Cast", "QuantizeLinear", "Transpose"]);
 
 /** Numbers that go in (int64) or come out (float32). */
 class PlainTensor {
@@ -56,16 +59,14 @@ class Session {
     this.#inputs = graph.inputs.filter((name) => !graph.constants.has(name));
     this.#outputs = graph.outputs;
     const constants = new Map(graph.constants);
+    const unknown = graph.nodes.find(({ operator }) => operator !== "Constant" && !OPERATORS.has(operator));
+    if (unknown !== undefined) throw unsupported(`the operator ${unknown.operator}`);
     const nodes = graph.nodes.filter((node) => {
-      let value = node.operator === "Constant" ? node.attributes.get("value") : undefined;
-      const stored = node.operator === "Cast" ? constants.get(node.inputs[0] ?? "") : undefined;
-      if (stored !== undefined && stored.type === node.attributes.get("to")) value = stored; // a float16 is read as float32
+      const value = node.operator === "Constant" ? node.attributes.get("value") : folded(node, graph, constants, memory);
       if (typeof value !== "object" || !("numbers" in value)) return true;
       if (node.outputs[0]) constants.set(node.outputs[0], value);
       return false;
     });
-    const unknown = nodes.find(({ operator }) => !OPERATORS.has(operator));
-    if (unknown !== undefined) throw unsupported(`the operator ${unknown.operator}`);
     checkOrder(nodes, [...graph.inputs, ...constants.keys()], graph.outputs);
     const steps = nodes.map((node) => this.#step(node, constants, memory));
     const used = new Set(graph.outputs.map((name) => this.#place(name)));
@@ -138,6 +139,23 @@ class Session {
     this.#steps.length = 0;
     this.#stored.length = 0;
   }
+}
+
+/** What a node gives that takes nothing but constants, computed once; undefined for any other. */
+function folded(
+  node: GraphNode, graph: OnnxGraph, constants: Map<string, Constant>, memory: Memory,
+): Constant | undefined {
+  const taken = node.inputs.map((name) => (graph.inputs.includes(name) ? undefined : constants.get(name)));
+  const make = FOLDED.has(node.operator) && !taken.includes(undefined) ? OPERATORS.get(node.operator) : undefined;
+  if (make === undefined) return undefined;
+  const run = make(node, { memory, take: () => undefined });
+  const array = [run((taken as Constant[]).map(({ type, shape, numbers }) => memory.store(type, shape, numbers)))].flat()[0]!;
+  const value = { type: array.type, shape: array.shape, numbers: memory.view(array).slice() };
+  memory.begin(); // nothing is kept yet
+  for (const name of node.inputs) { // the same weights as float32 take eight times the room
+    if (graph.nodes.filter(({ inputs }) => inputs.includes(name)).length === 1) constants.delete(name);
+  }
+  return value;
 }
 
 function given(memory: Memory, name: string, { type, data, dims }: PlainTensor): NdArray {

@@ -125,6 +125,13 @@ const transpose: Operator = (node, { memory }) => {
     const strides = stridesOf(array.shape);
     const out = memory.allocate(array.type, order.map((axis) => array.shape[axis]!));
     const [from, to] = [memory.view(array), memory.view(out)];
+    if (shown(order) === "(1, 0)") { // weights: millions of numbers, once
+      const [rows, columns] = array.shape as [number, number];
+      for (let at = 0, column = 0; column < columns; column++) {
+        for (let row = 0; row < rows; row++) to[at++] = from[row * columns + column]!;
+      }
+      return out;
+    }
     const place = strided(out.shape, order.map((axis) => strides[axis]!));
     for (let at = 0; at < to.length; at++) to[at] = from[place(at)]!;
     return out;
