@@ -437,6 +437,7 @@ LEFT_OUT = (
         options=("--store",),
         seed=0,
     ),
+    LeftOut("javascript_ids.py", "pocketquery-multilingual must be installed, and node"),
     LeftOut("poisoning.py", "hours, after the rounds of privacy_utility.py", stores=True),
     LeftOut("ray_corpus.py", "a million texts take an hour of one core"),
 )
