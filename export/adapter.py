@@ -10,9 +10,6 @@ is random, because with both at zero no gradient would ever reach either.
 ``down`` may be fixed: a constant of the graph instead of an input, so that ``up`` alone is trained
 and travels, within the subspace that the random ``down`` spans (Li et al., "Measuring the Intrinsic
 Dimension of Objective Landscapes", ICLR 2018). A release is then half as large.
-
-The product stays in float next to the int8 trunk (``FusedMatMul`` is no operator the quantiser
-touches), which is what lets a round change it without quantising anything again.
 """
 
 from __future__ import annotations
@@ -24,6 +21,7 @@ import numpy as np
 import onnx
 
 from pocketquery.export.graph_editing import MICROSOFT, GraphEditor
+from pocketquery.export.settings import GraphOptions
 from pocketquery.sdk.arrays import Floats
 
 __all__ = ["ADAPTER_PREFIX", "adapter_tensors", "add_adapter", "add_low_rank_path", "fixed_tensors"]
@@ -32,12 +30,7 @@ ADAPTER_PREFIX = "adapter."
 
 
 def add_adapter(
-    editor: GraphEditor,
-    rank: int,
-    rng: np.random.Generator,
-    *,
-    fixed_down: bool = False,
-    layers: int | None = None,
+    editor: GraphEditor, rank: int, rng: np.random.Generator, options: GraphOptions
 ) -> None:
     """Add adapters to the query and value projection of every attention layer, or of the last.
 
@@ -47,15 +40,15 @@ def add_adapter(
         editor: over a graph made by :func:`pocketquery.export.trunk.export_trunk`.
         rank: rank of the update, 1 or more.
         rng: draws the ``down`` tensors.
-        fixed_down: whether they are constants instead of inputs.
-        layers: how many of the last have one; None: all.
+        options: which of them are constants instead of inputs, and how many layers have one.
     """
+    layers = options.adapter_layers
     every = list(enumerate(editor.nodes("MultiHeadAttention")))
     for layer, attention in every[-layers if layers else 0 :]:
         for position, part in ((0, "query"), (2, "value")):
             name = f"layers.{layer}.{part}"
             attention.input[position] = add_low_rank_path(
-                editor, attention.input[position], name, rank, rng, fixed_down=fixed_down
+                editor, attention.input[position], name, rank, rng, fixed_down=options.fixed_down
             )
 
 

@@ -95,9 +95,7 @@ class ExportCommandOptions(Settings):
         GateThresholds,
         Part(overlap="least-overlap", ndcg_loss="most-ndcg-loss", cosine="least-cosine"),
     ] = GateThresholds()
-    graph: Annotated[GraphOptions, Part("adapter_rank", "adapter_layers", "adapter_train")] = (
-        GraphOptions()
-    )
+    graph: Annotated[GraphOptions, Part("adapter_rank", "adapter_train")] = GraphOptions()
     training: Annotated[
         TrainingOptions | None,
         Part(objective="training-step", part="training-part", views="training-views"),

@@ -46,8 +46,7 @@ def build_graph(
     if rank is None:
         rank = _largest_rank(student, options)
     if rank:
-        layers = options.adapter_layers
-        add_adapter(editor, rank, rng, fixed_down=options.fixed_down, layers=layers)
+        add_adapter(editor, rank, rng, options)
     pooled = _pool(editor, student.pooling, mean=student.head is not None)
     vector = _head(editor, pooled, student.head, rank, rng, fixed_down=options.fixed_down)
     _normalise(editor, vector)

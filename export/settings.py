@@ -60,13 +60,11 @@ class GraphOptions(Settings):
 class QuantizationOptions(Settings):
     """How weights become integers."""
 
-    per_channel: Annotated[bool, "one scale per output channel instead of one per matrix"] = True
     seven_bit: Annotated[bool, "7-bit weights, safe on every processor"] = True
     smoothing_alpha: Annotated[float | None, "see quantization/smoothing.py; None: off"] = 0.75
-    four_bit: Annotated[
-        bool,
-        "the layers' weights in 4 bits in the file, half the bytes; int8 when they run",
-    ] = False
+    four_bit: Annotated[bool, "the layers' weights in 4 bits, half the bytes; they run in int8"] = (
+        False
+    )
 
 
 @dataclass(frozen=True)

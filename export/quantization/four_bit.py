@@ -1,12 +1,9 @@
 """Weights in 4 bits in the file, in int8 when the graph runs: half the bytes, and int8's speed.
 
-Thirty-two values of an output channel share a step: the value that is farthest from zero becomes
--8 of it, the others whole multiples from -8 to 7. What was in 4 bits before in blocks of 32, as in
-GGML's Q4_0, stays what it was. A session makes int8 of them once, when it is made: ``Cast``,
-``QuantizeLinear`` by blocks and ``Transpose`` of constants, which onnxruntime folds. So a product
-is the one of ``fusing.py``. Its own product with weights of 4 bits, ``MatMulNBits``, took 12 ms of
-a query's 16 through twelve layers of width 384; the int8 one takes 3.6 of 6.7, a session 0.3 s
-instead of 0.1. Scales, biases and what smooths are in float16.
+Thirty-two values of an output channel share a step: the farthest from zero becomes -8 of it. What
+was in such blocks before, as in GGML's Q4_0, stays what it was. A session makes int8 of them once
+(``Cast``, ``QuantizeLinear``, ``Transpose`` of constants, which onnxruntime folds): its product
+with 4 bits, ``MatMulNBits``, takes three times as long. Scales and biases are in float16.
 
 Source: https://onnx.ai/onnx/operators/onnx__QuantizeLinear.html
 """
@@ -32,8 +29,7 @@ _LARGEST_STEP = 60_000.0  # that float16 holds; its block is all but zero
 
 
 class Blocks(NamedTuple):
-    """Rows of output channels: int8 ``codes`` (rows, blocks, 32), from -8 to 7, and float32
-    ``steps`` (rows, blocks): a value is their product."""
+    """Of output channels: codes (rows, blocks, 32), -8 to 7, and steps (rows, blocks) they take."""
 
     codes: NDArray[np.int8]
     steps: Floats
@@ -49,13 +45,7 @@ def in_blocks(rows: Floats) -> Blocks:
 
 
 def round_to_blocks(model: onnx.ModelProto, excluded: Collection[str] = ()) -> dict[str, Blocks]:
-    """Round, in place, the weights of the float graph ``model`` to what 4 bits hold; by name.
-
-    Args:
-        model: the float graph.
-        excluded: names of MatMuls that stay as they are, as do those of a depth that is no
-            multiple of 32.
-    """
+    """Round, in place, float MatMuls' weights of whole blocks to what 4 bits hold; by name."""
     editor = GraphEditor(model)
     found: dict[str, Blocks] = {}
     for node in editor.nodes("MatMul"):
@@ -73,13 +63,8 @@ def round_to_blocks(model: onnx.ModelProto, excluded: Collection[str] = ()) -> d
 def store_blocks(
     model: onnx.ModelProto, blocks: Mapping[str, Blocks], joined: Mapping[tuple[str, ...], str]
 ) -> onnx.ModelProto:
-    """Put 4 bits, and what makes int8 of them, in the place of int8 weights, in place.
-
-    Args:
-        model: of :func:`pocketquery.export.quantization.fusing.fuse_products`; operator set 21.
-        blocks: by the name that the weights had before they became int8.
-        joined: the names of weights that were joined, and the name they have together.
-    """
+    """Put 4 bits in the place of ``fuse_products``' int8, in place: blocks by the name that weights
+    had in float, ``joined`` as that function fills it."""
     from onnxruntime.quantization.quant_utils import TENSOR_NAME_QUANT_SUFFIX
 
     editor = GraphEditor(model)
@@ -104,30 +89,23 @@ def store_blocks(
 
 
 def _unpack(editor: GraphEditor, name: str, blocks: Blocks, scales: Floats) -> str:
-    """The int8 matrix (depth, columns) of ``blocks``: a code times its step, over the column's
-    scale."""
+    """The int8 matrix (depth, columns): a code times its step, over the column's scale."""
     codes, steps = blocks
     divisors = np.divide(scales, steps, out=np.ones_like(steps), where=steps != 0)
     divisors = np.clip(divisors, -_LARGEST_STEP, _LARGEST_STEP).astype(np.float16)
     four = codes.reshape(len(codes), -1).astype(ml_dtypes.int4)
-    inputs = [
-        editor.add("Cast", [editor.store(f"{name}.{key}", value)], f"{name}.{key}.float", to=1)
-        for key, value in (("codes", four), ("steps", divisors))
-    ]
-    int8 = onnx.TensorProto.INT8
-    rows = editor.add(
-        "QuantizeLinear", inputs, f"{name}.rows", axis=1, block_size=BLOCK, output_dtype=int8
-    )
+    stored = [editor.store(f"{name}.codes", four), editor.store(f"{name}.steps", divisors)]
+    inputs = [editor.add("Cast", [one], f"{one}.float", to=1) for one in stored]
+    how = {"axis": 1, "block_size": BLOCK, "output_dtype": onnx.TensorProto.INT8}
+    rows = editor.add("QuantizeLinear", inputs, f"{name}.rows", **how)
     return editor.add("Transpose", [rows], f"{name}.int8", perm=[1, 0])
 
 
 def _store_half(editor: GraphEditor, node: Any) -> None:
     """Store what is float32 among a node's inputs in float16, where that is near enough."""
     for place, name in enumerate(node.input):
-        if not editor.has_initialiser(name) or editor.array(name).dtype != np.float32:
-            continue
-        array = editor.array(name)
+        array = editor.array(name) if editor.has_initialiser(name) else np.array(0)
         half = array.astype(np.float16)
-        if np.allclose(half, array, rtol=1e-3, atol=1e-6):
+        if array.dtype == np.float32 and np.allclose(half, array, rtol=1e-3, atol=1e-6):
             stored = editor.store(f"{name}.half", half)
             node.input[place] = editor.add("Cast", [stored], f"{name}.float", to=1)

@@ -34,14 +34,8 @@ def quantize(
     excluded: Collection[str] = (),
 ) -> onnx.ModelProto:
     """An int8 copy of the float graph ``model``; the adapter's inputs stay float and overridable.
-
-    Args:
-        model: the float graph, smoothed or not.
-        options: the recipe; its ``smoothing_alpha`` is not used here.
-        excluded: names of MatMuls that stay in float.
+    ``excluded`` names MatMuls that stay in float; smoothing is done before.
     """
-    # optimum's ORTQuantizer makes this same call but between files and with a configuration file
-    # beside them; the ranking gate quantises dozens of times, in memory but for one output file.
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     with tempfile.TemporaryDirectory(prefix="pocketquery-") as folder:
@@ -56,7 +50,7 @@ def quantize(
             path,
             op_types_to_quantize=["MatMul", "Gather"],
             nodes_to_exclude=list(excluded),
-            per_channel=options.per_channel,
+            per_channel=True,
             reduce_range=options.seven_bit,
             weight_type=QuantType.QInt8,
             extra_options={"DefaultTensorType": onnx.TensorProto.FLOAT},

@@ -35,15 +35,8 @@ __all__ = ["activation_ranges", "smooth"]
 _LEAST_MAGNITUDE = 1e-5  # of a tensor or a weight that is zero all over: its factor stays finite
 
 # A channel counts as at least this share of the median channel that was active. Where it then wakes
-# as large as that one, the tensor's range grows at most 4^.75 = 2.8 times. Measured on random
-# encoders of two layers, calibrated on 512 queries, ten and one (ReLU, GELU and SiLU also with nine
-# channels in ten silent); least cosine to float over some 700 texts that calibration did not see:
-#
-#   share        ReLU    ReLU^2  ReLU6   GELU    SiLU    all-MiniLM-L6-v2 (512 / ten queries)
-#   none         -.031   -.166   -.040    .394    .997    .9946 / .9911
-#   0.1           .998    .996    .998    .998    .997    .9946 / .9907
-#   0.25          .999    .996    .999    .998    .997    .9954 / .9917
-#   0.5           .999    .998    .999    .997    .997    .9954 / .9941
+# as large as that one, the tensor's range grows at most 4^.75 = 2.8 times. Least cosine to float of
+# random encoders of two layers, most channels silent: none -.166 to .997, 0.1 to 0.5 .996 to .999.
 _LEAST_SHARE = 0.25
 _ACTIVE = 0.01  # of the mean range: channels below it do not count for the median
 
@@ -82,13 +75,8 @@ def smooth(
     Args:
         model: the float graph.
         ranges: from :func:`activation_ranges`.
-        alpha: share of the difficulty moved into the weights, between 0 and 1. We measured 0.75: on
-            3 to 6 layers of width 384 it takes the cosine to float from .994 to .998. The paper's
-            0.5 for large models lowers it.
-        block: so many neighbouring channels share a factor, where they divide the channels; their
-            weights then stay what 4 bits hold (``four_bit.py``). On twelve layers of
-            multilingual-e5-small, 120 texts of 40 languages: cosine to float .9985 for 32, .9990
-            for 1, .9967 unsmoothed.
+        alpha: share of the difficulty moved into the weights, between 0 and 1; 0.75 was measured.
+        block: channels that share a factor; their weights stay what 4 bits hold (``four_bit.py``).
     """
     copy = onnx.ModelProto()
     copy.CopyFrom(model)

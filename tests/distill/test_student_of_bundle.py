@@ -104,7 +104,7 @@ def test_it_computes_what_the_bundle_computes(tmp_path: Path, kind: str) -> None
     [
         ExportOptions(graph=GraphOptions(adapter_rank=0)),
         ExportOptions(graph=GraphOptions(opset=18, adapter_train="up")),
-        ExportOptions(quantization=QuantizationOptions(per_channel=False, seven_bit=False)),
+        ExportOptions(quantization=QuantizationOptions(seven_bit=False)),
         ExportOptions(quantization=QuantizationOptions(smoothing_alpha=None)),
     ],
 )
