@@ -49,7 +49,7 @@ const THEIRS_FIND = `
         bytes("vectors.f32").then((buffer) => new Float32Array(buffer)),
       ]);
       const find = async (query) => {
-        const { sentence_embedding: { data } } = await model(await tokenizer(query));
+        const { sentence_embedding: { data } } = await model(await tokenizer(query, { truncation: true }));
         const scores = documents.map((_, row) => {
           let sum = 0;
           for (let i = 0, at = row * data.length; i < data.length; i++, at++) sum += data[i] * vectors[at];
