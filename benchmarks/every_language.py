@@ -124,7 +124,8 @@ def main() -> int:
     across = {
         f"{one} to {other}": compared(
             cross(sets[one], sets[other]),
-            *(Sides(side[one].questions, side[other].passages) for side in (ours, theirs)),
+            Sides(ours[one].questions, ours[other].passages),
+            Sides(theirs[one].questions, theirs[other].passages),
             {
                 size: Sides(side[one].questions, side[other].passages)
                 for size, side in rivals.items()

@@ -39,7 +39,7 @@ def in_blocks(rows: Floats) -> Blocks:
     """The nearest blocks to ``rows``, float32 (rows, depth), the depth a multiple of 32."""
     blocks = rows.reshape(len(rows), -1, BLOCK)
     farthest = np.take_along_axis(blocks, np.abs(blocks).argmax(axis=2)[:, :, None], axis=2)
-    steps = farthest / -8
+    steps = farthest / np.float32(-8)
     codes = np.round(np.divide(blocks, steps, out=np.zeros_like(blocks), where=steps != 0))
     return Blocks(np.clip(codes, -8, 7).astype(np.int8), steps[:, :, 0])
 

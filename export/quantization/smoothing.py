@@ -88,7 +88,7 @@ def smooth(
         channels = np.stack([ranges[tensor], np.abs(weights).max(axis=1)])
         size = block if channels.shape[1] % block == 0 else 1
         largest = channels.reshape(2, -1, size).max(axis=2)
-        factors = np.repeat(_factors(*largest, alpha), size)
+        factors = np.repeat(_factors(largest[0], largest[1], alpha), size)
         name = f"smoothed.{matmuls[0].name.strip('/')}"
         divided = editor.add("Mul", [tensor, editor.store(f"{name}.factors", 1 / factors)], name)
         for node in matmuls:
