@@ -194,6 +194,6 @@ def _k_means(
 
 def _nearest(points: torch.Tensor, centroids: torch.Tensor) -> torch.Tensor:
     lengths, turned = centroids.square().sum(dim=1), centroids.T.contiguous()
-    blocks = (torch.addmm(lengths, part, turned, alpha=-2) for part in points.split(_BLOCK))
+    blocks = (torch.addmm(lengths, part, turned, alpha=-2) for part in torch.split(points, _BLOCK))
     # numpy's argmin: torch's takes four times as long as all the rest.
     return torch.cat([torch.from_numpy(block.numpy().argmin(axis=1)) for block in blocks])

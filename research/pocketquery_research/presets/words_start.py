@@ -49,7 +49,9 @@ def words_start(
         max_length: tokens that there are positions for.
         seed: of the weights that are not set here.
     """
-    encoder = random_start(StudentShape.parse(shape), tokenizer, max_length=max_length, seed=seed)
+    encoder: SentenceEncoder = random_start(
+        StudentShape.parse(shape), tokenizer, max_length=max_length, seed=seed
+    )
     rows = _regression(tokenizer(list(texts))["input_ids"], vectors, len(tokenizer))
     constant = torch.randn(rows.shape[1], generator=torch.Generator().manual_seed(seed)).sign()
     length = rows.norm(dim=1)
