@@ -49,7 +49,7 @@ from pocketquery.server.evaluation import DEPTH, Scores, rank_exactly, score_ran
 from pocketquery.server.evaluation.ranking import without_excluded
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.autocast import bfloat16_products
-from pocketquery_research.presets.multilingual_small import Teacher as Int8Teacher
+from pocketquery_research.multilingual.teacher_graph import TeacherGraph
 from pocketquery_research.presets.recipe import MAX_LENGTH, PRESETS
 from pocketquery_research.presets.texts import preset_texts
 from pocketquery_research.presets.words_start import nearest_shared, words_start
@@ -101,11 +101,13 @@ class Encoding:
     def __call__(self, texts: Sequence[str], role: str) -> Floats:
         """Unit vectors, float32 (texts, 384)."""
         if self._name == "e5":
-            self._loaded = self._loaded or Int8Teacher(self._work, self._data)
-            return self._loaded.encode(texts, role)
-        self._loaded = self._loaded or SentenceEncoder.load(TEACHERS[self._name])
-        with torch.no_grad(), bfloat16_products(self._loaded.device):
-            return self._loaded.encode(texts)
+            self._loaded = self._loaded or TeacherGraph(self._work, self._data)
+            found: Floats = self._loaded.encode(texts, role)
+        else:
+            self._loaded = self._loaded or SentenceEncoder.load(TEACHERS[self._name])
+            with torch.no_grad(), bfloat16_products(self._loaded.device):
+                found = self._loaded.encode(texts)
+        return found
 
     def kept(self, path: Path, texts: Sequence[str], role: str) -> Floats:
         """The same out of ``path``, in parts, where they are there."""
