@@ -35,12 +35,13 @@ from pocketquery.sdk.index.documents import (
     Document,
     as_documents,
     check_document,
+    encode_documents,
     has_document,
     stream_documents,
 )
 from pocketquery.sdk.index.folder import check_contents, seal, space_record
 from pocketquery.sdk.index.info import DATABASE, INDEX_FOLDER
-from pocketquery.sdk.index.search import QueryEncoder, check_encoder, encode_documents
+from pocketquery.sdk.index.search import QueryEncoder, check_encoder
 from pocketquery.sdk.index.segments import (
     SCHEMA,
     append_segments,

@@ -36,6 +36,7 @@ from pocketquery.sdk.index.documents import (
     Document,
     as_documents,
     delete_documents,
+    encode_documents,
     stream_documents,
 )
 from pocketquery.sdk.index.folder import (
@@ -54,7 +55,6 @@ from pocketquery.sdk.index.search import (
     QueryEncoder,
     check_encoder,
     check_query,
-    encode_documents,
     hits_of,
     rank,
 )
@@ -207,9 +207,8 @@ class Index(IndexViews):
         """The ``k`` best documents, best first; fewer where fewer match.
 
         Args:
-            query: a text, or its vector, float (dimension,), of any length but 0. In a text a
-                document must have ``"what stands in quotes"`` word for word if any document has,
-                and ``+this``, and must not have ``-that``.
+            query: a text, or its vector, float (dimension,), of any length but 0. A document must
+                have ``"what stands in quotes"`` if any has, ``+this``, and not ``-that``.
             k: how many, at least 1.
             filter: conditions on the metadata, see :mod:`pocketquery.sdk.results.filters`.
             mode: ``"dense"`` (by meaning), ``"lexical"`` (by words, BM25) or ``"hybrid"`` (both,
@@ -369,12 +368,8 @@ class Index(IndexViews):
     def _check_space(self, connection: Connection) -> None:
         record = get_meta(connection, "space")
         if record != space_record(self.space_id, self.dimension):
-            raise SpaceMismatchError.between(
-                f"the index now at {self.path}",
-                record.partition(" ")[2],
-                "the one opened",
-                self.space_id,
-            )
+            found, place = record.partition(" ")[2], f"the index now at {self.path}"
+            raise SpaceMismatchError.between(place, found, "the one opened", self.space_id)
 
     @contextlib.contextmanager
     def _opening(self) -> Iterator[None]:

@@ -9,7 +9,7 @@ not on other rows that are found, not on how many are asked for.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol, get_args, runtime_checkable
 
@@ -19,12 +19,11 @@ from pocketquery.sdk.arrays import Doubles, Floats, NDArray, Rows
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.index.bm25 import Lexical, bm25, has_term
 from pocketquery.sdk.index.database import damaged
-from pocketquery.sdk.index.documents import Document, check_document, content, documents_of_rows
+from pocketquery.sdk.index.documents import documents_of_rows
 from pocketquery.sdk.index.segments import Snapshot
 from pocketquery.sdk.index.selection import Blocks, Mask, Selection
 from pocketquery.sdk.index.vector_file import apart_of, own_part
 from pocketquery.sdk.index.vectors import QueryVector, best_first, in_blocks, unit_rows
-from pocketquery.sdk.languages.reading import ReadingTally
 from pocketquery.sdk.results.hits import Hit, Hits
 from pocketquery.sdk.validation import check, check_count, check_text, number, optional, whole
 from pocketquery.sdk.words import Query, expand
@@ -39,7 +38,6 @@ __all__ = [
     "Ranking",
     "check_encoder",
     "check_query",
-    "encode_documents",
     "expanded",
     "hits_of",
     "rank",
@@ -70,13 +68,6 @@ class Reader(Protocol):
     """What an encoder may have: whether it is made for a text, see ``Encoder.reads``."""
 
     def reads(self, text: str, /) -> bool: ...
-
-
-@runtime_checkable
-class DocumentEncoder(Protocol):
-    """What adding documents without vectors needs of an encoder."""
-
-    def encode_document(self, sentences: Sequence[str], /) -> Floats: ...
 
 
 def check_encoder(encoder: object) -> None:
@@ -186,27 +177,6 @@ def _encode(text: str, encoder: QueryEncoder | None) -> Floats:
             'encoder=sdk.load()). Without one, pass a vector or use mode="lexical"'
         )
     return encoder.encode_query(text)
-
-
-def encode_documents(
-    documents: Sequence[Document], encoder: object, tally: ReadingTally | None = None
-) -> Floats:
-    """Vectors of documents by the encoder that an index has, float32 (n, dimension); ``tally``
-    counts what it reads of them.
-
-    Raises:
-        InvalidInputError: it encodes none, or is None; or a document cannot be stored.
-    """
-    if not isinstance(encoder, DocumentEncoder):
-        raise InvalidInputError(
-            "documents came without vectors, and the index was opened without an encoder of "
-            "documents; pass vectors, or encoder=sdk.load() to open_index or create_index"
-        )
-    for position, document in enumerate(documents):
-        check_document(document, f"documents[{position}]")
-    if tally:
-        tally.add(documents)
-    return encoder.encode_document([content(document) for document in documents])
 
 
 class Ranking(NamedTuple):

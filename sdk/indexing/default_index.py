@@ -14,12 +14,10 @@ import os
 import sys
 from pathlib import Path
 
-from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.installed import BUNDLE_VARIABLE, bundles
 from pocketquery.sdk.errors import ArtifactNotFoundError, InvalidInputError, PocketQueryError
 from pocketquery.sdk.files import checked_path, make_folder, real_path, write_atomic
 from pocketquery.sdk.folders import is_present
-from pocketquery.sdk.index.info import read_info
 
 __all__ = [
     "INDEX_VARIABLE",
@@ -71,6 +69,9 @@ def bundle_for(place: Path, named: str | None) -> str | None:
     installed one of the index's space, the built-in one before others. None: the usual one."""
     if named or os.environ.get(BUNDLE_VARIABLE):
         return named
+    from pocketquery.sdk.bundle.bundle import Bundle  # numpy, which the doctor does without
+    from pocketquery.sdk.index.info import read_info
+
     with contextlib.suppress(PocketQueryError):  # whoever opens it says what is wrong
         space_id = read_info(place).space_id
         for name, folder in bundles().items():

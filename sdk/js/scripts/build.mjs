@@ -79,7 +79,7 @@ mkdirSync("dist/require", { recursive: true });
 for (const [i, { node }] of required.entries()) {
   writeFileSync(node.require, `module.exports = require("../required.cjs").entry${i};\n`);
 }
-await build({ entryPoints: ["dist/react.js"], format: "cjs", target: "es2022", outfile: REACT });
+await build({ entryPoints: ["dist/react/react.js"], format: "cjs", target: "es2022", outfile: REACT });
 if (existsSync("../default")) {
   rmSync("default", { recursive: true, force: true }); // the built-in bundle, as in Python
   cpSync("../default", "default", { recursive: true });

@@ -5,7 +5,8 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { gunzipSync } from "node:zlib";
-import { load } from "pocketquery/node";
+import { openIndex } from "pocketquery/index";
+import { FolderSource, load } from "pocketquery/node";
 import { CONFORMANCE, EXPECTED, TINY } from "../fixtures.js";
 import { bundled, type Engine, inHermes, inQuickJs, packedFile } from "./engines.js";
 import { type Answers, type Data, run } from "./runner.js";
@@ -37,8 +38,18 @@ async function packedData(): Promise<string> {
   const encoder = await load(TINY);
   const { searches } = JSON.parse(text("search", "expected.json")) as { searches: Data["search"]["searches"] };
   const vectors: Record<string, number[]> = {};
-  for (const { query } of searches) vectors[query] = Array.from(await encoder.encodeQuery(query));
-  const unread = Object.keys(vectors).filter((query) => !encoder.reads(query));
+  const recording = {
+    spaceId: encoder.spaceId,
+    reads: () => true,
+    encodeQuery: async (asked: string) => {
+      const vector = await encoder.encodeQuery(asked);
+      vectors[asked] = Array.from(vector);
+      return vector;
+    },
+  };
+  const index = await openIndex(new FolderSource(join(CONFORMANCE, "search", "index")), { encoder: recording as never });
+  for (const { query } of searches) await index.search(query, { mode: "hybrid" });
+  const unread = Object.keys(vectors).filter((asked) => !encoder.reads(asked));
   await encoder.close();
   const { base, compact, changed, changes } = JSON.parse(text("index", "expected.json.gz")) as Data;
   const models = Object.entries(EXPECTED.models).map(([name, { texts, ids }]) => ({

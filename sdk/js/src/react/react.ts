@@ -4,7 +4,7 @@
  *     const { hits, isLoading, isEmpty, error } = useSearch(index, query, { k: 5 });
  */
 import { useEffect, useRef, useState } from "react";
-import type { Hit, SearchOptions } from "./index/index.js";
+import type { Hit, SearchOptions } from "../index/index.js";
 
 /** An `Index` or a `WorkerIndex`. */
 export interface Searchable {
