@@ -66,7 +66,7 @@ PIECES = 140_000  # of pages, drawn as the recipe draws
 def main() -> int:
     """Read the command line and do what it asks."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("what", choices=("vectors", "train", "judge"))
+    parser.add_argument("what", choices=("vectors", "train", "apart", "judge"))
     parser.add_argument("teacher", choices=tuple(TEACHERS))
     parser.add_argument("names", nargs="*", help="train: START EXAMPLES; judge: students")
     parser.add_argument("--data", help="default: POCKETQUERY_DATA, else data")
@@ -78,6 +78,7 @@ def main() -> int:
     parser.add_argument(
         "--layers", type=int, nargs="*", help="of the start; default: evenly spaced"
     )
+    parser.add_argument("--apart", type=float, nargs="*", default=[1.0], help="see moved_apart")
     options = parser.parse_args()
     torch.set_num_threads(1)
     data, work = data_folder(options.data), options.work / options.teacher
@@ -86,6 +87,13 @@ def main() -> int:
         encode(Encoding(options.teacher, options.work, data), options, work, data)
     elif options.what == "train":
         train(options, work, options.names[0], int(options.names[1]))
+    elif options.what == "apart":
+        for name in options.names:
+            student = SentenceEncoder.load(work / name)
+            texts = english_texts(options.work, Path())
+            for factor in options.apart:
+                found = overlap(student, work, texts, mean_vector(work), factor)
+                print(json.dumps({"student": name, "apart": factor, "overlap": found}), flush=True)
     else:
         print(json.dumps(judge(options, work, data)))
     return 0
@@ -229,40 +237,73 @@ def train(options: Any, work: Path, start: str, examples: int) -> None:
     print(json.dumps(line), flush=True)
 
 
-def overlap(student: SentenceEncoder, work: Path, texts: Sequence[str]) -> float:
+def overlap(
+    student: SentenceEncoder,
+    work: Path,
+    texts: Sequence[str],
+    mean: Floats | None = None,
+    apart: float = 1.0,
+) -> float:
     """The share of the teacher's ten nearest held-out texts that are the student's."""
     vectors = np.concatenate([np.load(p) for p in sorted((work / "texts").glob("0*.npy"))[:2]])
-    return nearest_shared(student.encode_query(list(texts[:ASKING])), vectors[:HELD_OUT])
+    asked = student.encode_query(list(texts[:ASKING]))
+    return nearest_shared(moved_apart(asked, mean, apart), vectors[:HELD_OUT])
+
+
+def mean_vector(work: Path) -> Floats:
+    """The teacher's mean over texts that teach."""
+    parts = sorted((work / "texts").glob("0*.npy"))[HELD_OUT // SHARD :]
+    mean: Floats = np.concatenate([np.load(part) for part in parts]).mean(axis=0)
+    return mean
+
+
+def moved_apart(vectors: Floats, mean: Floats | None, factor: float) -> Floats:
+    """Vectors ``factor`` times as far from the mean, normalised: a regression draws them to it,
+    and in a space whose vectors lie close together the mean then ranks. A linear head can hold
+    the factor."""
+    if mean is None or factor == 1:
+        return vectors
+    moved = mean + factor * (vectors - mean)
+    scaled: Floats = (moved / np.linalg.norm(moved, axis=1, keepdims=True)).astype(np.float32)
+    return scaled
 
 
 def judge(options: Any, work: Path, data: Path) -> dict[str, Any]:
     """Shares of the teacher's nDCG@10, and differences to the first student."""
     encoding = Encoding(options.teacher, options.work, data)
     students = {name: SentenceEncoder.load(work / name) for name in options.names}
-    scores: dict[str, dict[str, Scores]] = {name: {} for name in ["teacher", *students]}
+    shown = [named(name, factor) for name in students for factor in options.apart]
+    scores: dict[str, dict[str, Scores]] = {name: {} for name in ["teacher", *shown]}
     for key in options.sets:
         collection = read_set(data, key)
         documents, queries = documents_and_queries(encoding, collection, work / key)
         asked = [query.text for query in collection.queries]
         scores["teacher"][key] = scored(collection, queries, documents)
         for name, student in students.items():
-            scores[name][key] = scored(collection, student.encode_query(asked), documents)
+            for factor in options.apart:
+                moved = moved_apart(student.encode_query(asked), mean_vector(work), factor)
+                scores[named(name, factor)][key] = scored(collection, moved, documents)
     figures: dict[str, Any] = {
         "teacher": {key: one.means()[METRIC] for key, one in scores["teacher"].items()}
     }
     base = {key: one.per_query[METRIC] for key, one in scores["teacher"].items()}
-    for name in students:
+    for name in shown:
         ours = {key: one.per_query[METRIC] for key, one in scores[name].items()}
         figures[name] = {
             key: spread(bootstrap_ratio([(ours[key], base[key])])) for key in options.sets
         }
         figures[name]["mean"] = spread(bootstrap_ratio([(ours[k], base[k]) for k in options.sets]))
-        first = {key: one.per_query[METRIC] for key, one in scores[options.names[0]].items()}
+        first = {key: one.per_query[METRIC] for key, one in scores[shown[0]].items()}
         # As shares of the teacher's mean on each set, so that differences are of what is kept.
         pairs = [(ours[k] / base[k].mean(), first[k] / base[k].mean()) for k in options.sets]
         figures[name]["over the first"] = spread(bootstrap_difference(pairs))
         print(name, json.dumps(figures[name]), file=sys.stderr, flush=True)
     return figures
+
+
+def named(name: str, apart: float) -> str:
+    """A student, and how far its vectors were moved."""
+    return name if apart == 1 else f"{name}-apart{apart:g}"
 
 
 def scored(collection: Collection, queries: Floats, documents: Floats) -> Scores:
