@@ -9,7 +9,8 @@ batches of 128; its paragraphs to rank are 8,192 of the texts here. ``vectors`` 
 encode texts, and documents and queries of the collections: MiniLM in bfloat16, and
 multilingual-e5-small by its int8 graph. ``train`` makes a student, and prints how much of the
 teacher's ten nearest among 4,096 texts that nobody learns from the student finds: what is chosen is
-chosen by that. Both go on where they were killed. ``judge`` prints nDCG@10 as shares of the
+chosen by that. Both go on where they were killed. ``apart`` prints it for students whose vectors
+are moved away from the mean. ``judge`` prints nDCG@10 as shares of the
 teacher's, and differences to the first student named, with 95 % intervals of a bootstrap paired by
 query; then one JSON object.
 
