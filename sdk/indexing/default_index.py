@@ -14,7 +14,7 @@ import os
 import sys
 from pathlib import Path
 
-from pocketquery.sdk.bundle.installed import BUNDLE_VARIABLE, bundles
+from pocketquery.sdk.bundle.installed import BUNDLE_VARIABLE, DEFAULT, DEFAULT_BUNDLE, bundles
 from pocketquery.sdk.errors import ArtifactNotFoundError, InvalidInputError, PocketQueryError
 from pocketquery.sdk.files import checked_path, make_folder, real_path, write_atomic
 from pocketquery.sdk.folders import is_present
@@ -74,6 +74,8 @@ def bundle_for(place: Path, named: str | None) -> str | None:
 
     with contextlib.suppress(PocketQueryError):  # whoever opens it says what is wrong
         space_id = read_info(place).space_id
+        if Bundle.open(DEFAULT_BUNDLE).manifest.space.id == space_id:
+            return DEFAULT  # before others are looked for, which takes tens of milliseconds
         for name, folder in bundles().items():
             with contextlib.suppress(PocketQueryError):  # one that nobody asked for
                 if Bundle.open(folder).manifest.space.id == space_id:
