@@ -225,10 +225,11 @@ def encoded(name: str, one: Asked, questions: Encode, passages: Encode) -> Sides
 
 def static(size: str, sets: Mapping[str, Asked]) -> dict[str, Sides]:
     """model2vec's vectors, by the rivals' interpreter."""
-    model = ROOT / ".rivals" / f"model2vec-multilingual-int8-{STATIC[size]}"
+    most = max(STATIC.values())  # the teacher's passes over 250,000 pieces are made once
+    model = ROOT / ".rivals" / f"model2vec-multilingual-{most}"
     script = ROOT / "benchmarks" / "rivals" / "model2vec_vectors.py"
     options = ["--teacher", str(resolve_model("multilingual")), "--model", str(model)]
-    options += ["--int8", str(STATIC[size])]
+    options += ["--int8", str(STATIC[size]), str(most)]
     with tempfile.TemporaryDirectory(prefix="pocketquery-") as place:
         files = []
         for number, one in enumerate(sets.values()):

@@ -152,7 +152,7 @@ def model2vec_vectors(
     size = "" if int8 is None else f"-int8-{int8}"
     rival_model = REPOSITORY / ".rivals" / f"model2vec-{space_id}{size}"
     options = ["--teacher", str(resolve_model(teacher)), "--model", str(rival_model)]
-    options += [] if int8 is None else ["--int8", str(int8)]
+    options += [] if int8 is None else ["--int8", str(int8), str(int8)]
     files = [str(path) for path in paths.values()]
     subprocess.run([str(rivals_python()), str(script), *options, *files], check=True)
     return {name: np.load(path.with_suffix(".npy")) for name, path in paths.items()}

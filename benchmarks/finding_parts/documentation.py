@@ -1,6 +1,6 @@
 """Three real documentations as folders of text, in the data folder.
 
-    python benchmarks/corpora/documentation.py [--data FOLDER] [--clones URL]
+    python benchmarks/finding_parts/documentation.py [--data FOLDER] [--clones URL]
 
 Takes each from its repository at one commit, with git. ``--clones`` is where the repositories are,
 as ``URL/OWNER/NAME``: GitHub, or a folder of clones. What is there already stays.
