@@ -49,9 +49,9 @@ IN_PACKAGES = {
 _GROUP = "pocketquery.commands"
 _EXAMPLES = """\
 examples:
-  pocketquery encode "how do plants make sugar"
   pocketquery index ~/notes
   pocketquery search "what did I plant in March"
+  pocketquery encode "how do plants make sugar"
   pocketquery encode --bundle demo/bundle "how do plants make sugar"
   pocketquery search --bundle demo/bundle --index demo/index "how do plants make sugar"
   pocketquery verify demo/bundle
@@ -238,7 +238,7 @@ class _Parser(argparse.ArgumentParser):
 def _empty_parser() -> tuple[argparse.ArgumentParser, Subparsers]:
     parser: argparse.ArgumentParser = _Parser(
         prog="pocketquery",
-        description="Private search on the device: encode queries, search an index.",
+        description="Private search on the device: index a folder of texts, search it.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

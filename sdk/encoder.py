@@ -291,9 +291,7 @@ class Encoder:
         return vectors if truncate_dim is None else _cut(vectors, dimension, normalize_embeddings)
 
     def encode_query(
-        self,
-        sentences: str | Sequence[str],
-        **options: Unpack[EncodeOptions],
+        self, sentences: str | Sequence[str], **options: Unpack[EncodeOptions]
     ) -> NDArray[np.float32]:
         """As :meth:`encode`, with the manifest's prompt "query" unless another is asked for."""
         is_named = options.get("prompt_name") is not None or options.get("prompt") is not None

@@ -23,7 +23,8 @@ from pocketquery.sdk.commands import (
 )
 from pocketquery.sdk.doctor.findings import Finding, Report, Severity, guarded
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.sdk.indexing.default_index import INDEX_VARIABLE
+from pocketquery.sdk.folders import is_present
+from pocketquery.sdk.indexing.default_index import INDEX_VARIABLE, bundle_for, default_index
 
 __all__ = ["check_environment", "doctor", "examine"]
 
@@ -51,7 +52,11 @@ Exit code 0: nothing is broken (warnings may be). 1: something is; each line say
     )
     add_bundle(parser)
     add_public_key(parser)
-    parser.add_argument("--index", help="an index to look at too, a folder")
+    parser.add_argument(
+        "--index",
+        metavar="FOLDER",
+        help="the index (default: $POCKETQUERY_INDEX, else what pocketquery index FOLDER built)",
+    )
     add_index_public_key(parser)
     parser.add_argument("--query", default=_QUERY, help=f'what to search for (default: "{_QUERY}")')
     parser.add_argument("--state", metavar="FOLDER", help="the folder of a device's private state")
@@ -82,8 +87,9 @@ def examine(options: argparse.Namespace, environment: Mapping[str, str]) -> Iter
     )
     if key:
         yield from _bundles(options.bundle or environment.get(BUNDLE_VARIABLE) or DEFAULT, key[0])
-        if options.index is not None:
-            yield from _index(options, key[0])
+        place = options.index or default_index()
+        if options.index or is_present(place):
+            yield from _index(place, options, key[0])
     yield from _folders(options.state)
 
 
@@ -146,7 +152,7 @@ def _bundles(used: str, key: str | None) -> Iterator[Finding]:
     )
 
 
-def _index(options: argparse.Namespace, key: str | None) -> Iterator[Finding]:
+def _index(place: Path | str, options: argparse.Namespace, key: str | None) -> Iterator[Finding]:
     from pocketquery.sdk.doctor.artifacts import check_index
     from pocketquery.sdk.loading import load
 
@@ -155,8 +161,8 @@ def _index(options: argparse.Namespace, key: str | None) -> Iterator[Finding]:
         "index",
         "name an index (--index) and the bundle it was made for (--bundle), or build it again",
         lambda: check_index(
-            options.index,
-            partial(load, options.bundle, public_key=key),
+            place,
+            lambda: load(bundle_for(Path(place), options.bundle), public_key=key),
             options.query,
             options.index_public_key,
         ),

@@ -71,8 +71,13 @@ class Report:
 
     def lines(self) -> Iterator[str]:
         """For people: a heading for each area, a line for each finding, its remedy below."""
-        area, width = "", max((len(finding.name) for finding in self.findings), default=0)
-        for finding in self.findings:
+        absent = [one for one in self.findings if (one.area, one.state) == ("extras", "absent")]
+        names, remedy = ", ".join(one.name for one in absent), 'pip install "pocketquery[NAME]"'
+        others = Finding("extras", "others", Severity.ABSENT, names, remedy)
+        findings = [others if one in absent[:1] else one for one in self.findings]
+        findings = [one for one in findings if one not in absent]
+        area, width = "", max((len(finding.name) for finding in findings), default=0)
+        for finding in findings:
             if finding.area != area:
                 if area:
                     yield ""

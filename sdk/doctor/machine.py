@@ -28,16 +28,7 @@ _CLOCK_STEP = 120.0  # seconds between the clock and a file just written; disks 
 
 # What int8 products are fast with, on either kind of processor.
 _INTEGER_FEATURES = ("avx512_vnni", "avx_vnni", "asimddp", "i8mm", "FEAT_DotProd", "FEAT_I8MM")
-_KNOWN = (
-    "sse4_1",
-    "avx",
-    "avx2",
-    "fma",
-    "avx512f",
-    "amx_int8",
-    "asimd",
-    *_INTEGER_FEATURES,
-)
+_KNOWN = ("sse4_1", "avx", "avx2", "fma", "avx512f", "amx_int8", "asimd", *_INTEGER_FEATURES)
 
 
 def check_machine() -> Iterator[Finding]:
@@ -94,7 +85,7 @@ def _onnxruntime() -> Iterator[Finding]:
 
     providers = list(onnxruntime.get_available_providers())
     threads = os.environ.get("OMP_NUM_THREADS")
-    found = f"{', '.join(providers)}; an encoder takes 1 thread"
+    found = "an encoder takes 1 thread of the processor"
     found += f"; OMP_NUM_THREADS={threads}" if threads else ""
     telemetry = os.environ.get("ORT_DISABLE_TELEMETRY")
     found += "" if telemetry == "1" else f"; it may report (ORT_DISABLE_TELEMETRY={telemetry})"
@@ -111,7 +102,7 @@ def _onnxruntime() -> Iterator[Finding]:
         "machine",
         "onnxruntime",
         Severity.BROKEN,
-        f"{found}; lacks CPUExecutionProvider, on which encoders run",
+        f"{', '.join(providers)}; lacks CPUExecutionProvider, on which encoders run",
         "pip install --force-reinstall onnxruntime",
         details,
     )

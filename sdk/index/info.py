@@ -10,10 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pocketquery.sdk.bundle.manifest import SIGNATURE_FILE
-from pocketquery.sdk.errors import (
-    ArtifactNotFoundError,
-    CorruptArtifactError,
-)
+from pocketquery.sdk.errors import ArtifactNotFoundError, CorruptArtifactError
 from pocketquery.sdk.fields import Fields
 from pocketquery.sdk.files import write_atomic
 from pocketquery.sdk.folders import FolderKind

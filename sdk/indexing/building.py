@@ -191,10 +191,7 @@ def build_index(
 
 
 def encode_documents(
-    documents: Sequence[Document],
-    encode: Encode,
-    batch_size: int,
-    done: Done = _ignore,
+    documents: Sequence[Document], encode: Encode, batch_size: int, done: Done = _ignore
 ) -> NDArray[Any]:
     """Vectors of ``documents``, (n, dimension), in their order.
 

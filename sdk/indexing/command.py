@@ -117,11 +117,7 @@ def index(subparsers: Any) -> None:
         help="bring the index of a folder up to date: only files that changed are read, and what "
         "it was made with is remembered",
     )
-    add(
-        "--watch",
-        action="store_true",
-        help="then follow the folder, until Ctrl-C (extra files)",
-    )
+    add("--watch", action="store_true", help="then follow the folder, until Ctrl-C (extra files)")
     add("--json", action="store_true", help="print one JSON object")
 
 
@@ -298,10 +294,7 @@ def _index_folder(folder: str, arguments: argparse.Namespace, notes: CorpusNotes
 
 
 def _update(
-    place: Path | str,
-    arguments: argparse.Namespace,
-    notes: CorpusNotes,
-    folder: str,
+    place: Path | str, arguments: argparse.Namespace, notes: CorpusNotes, folder: str
 ) -> IndexReport:
     from pocketquery.sdk.indexing.folder_index import update_folder
 

@@ -17,11 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pocketquery.sdk.arrays import NDArray
-from pocketquery.sdk.errors import (
-    CorpusError,
-    InvalidInputError,
-    SpaceMismatchError,
-)
+from pocketquery.sdk.errors import CorpusError, InvalidInputError, SpaceMismatchError
 from pocketquery.sdk.files import checked_path, real_path
 from pocketquery.sdk.folders import held_for_building, present_folder
 from pocketquery.sdk.index.database import get_meta, language_of

@@ -89,8 +89,8 @@ def condition_of(
 
 
 def language_filter(languages: Iterable[str]) -> dict[str, object]:
-    """A filter for documents in one of these languages: whose field ``language`` is the code, or
-    one of its regions. ::
+    """A filter for documents in one of these languages: whose field ``language`` is the code, in
+    capitals or not, or one of its regions. ::
 
         index.search("Bremse", filter=language_filter(["de", "en"]))
 
@@ -99,14 +99,22 @@ def language_filter(languages: Iterable[str]) -> dict[str, object]:
     """
     codes = [languages] if isinstance(languages, str) else list(languages)
     for code in codes:
-        if not isinstance(code, str) or not LANGUAGE_CODE.fullmatch(code):
+        if not isinstance(code, str) or not LANGUAGE_CODE.fullmatch(code.lower()):
             raise InvalidInputError(
                 f'languages has {code!r}, expected codes such as "de", "en", "pt-BR"'
             )
     if not codes:
         raise InvalidInputError('languages is empty; expected codes such as "de", or None for any')
-    regions = [{"language": {"$prefix": f"{code}-"}} for code in codes]
-    return {"$or": [{"language": {"$in": codes}}, *regions]}
+    either = list(dict.fromkeys([*codes, *map(_usual_letters, codes)]))
+    regions = [{"language": {"$prefix": f"{code}-"}} for code in either]
+    return {"$or": [{"language": {"$in": either}}, *regions]}
+
+
+def _usual_letters(code: str) -> str:
+    """The code as BCP 47 writes it: pt-BR, zh-Hant."""
+    first, *rest = code.lower().split("-")
+    parts = ({2: one.upper(), 4: one.title()}.get(len(one), one) for one in rest)
+    return "-".join([first, *parts])
 
 
 def compile_filter(query: Mapping[str, object]) -> Condition:

@@ -31,6 +31,7 @@ from pocketquery.sdk.results.hits import Hit, Hits
 from pocketquery.sdk.searching.terminal import Page
 from pocketquery.sdk.searching.where import parse_condition
 from pocketquery.sdk.validation import number, whole
+from pocketquery.sdk.words.language import CODE_OF
 
 __all__ = ["search", "unknown_field"]
 
@@ -105,8 +106,8 @@ examples:
     parser.add_argument(
         "--language",
         action="append",
-        metavar="CODE",
-        help="only documents in this language: de, en; can be given several times",
+        metavar="LANGUAGE",
+        help="only documents in this language: de or german; can be given several times",
     )
     parser.add_argument(
         "--where",
@@ -175,7 +176,8 @@ def _search_options(options: argparse.Namespace) -> dict[str, Any]:
         least = _LEAST_RELATED
     conditions = [*([options.filter] if options.filter else []), *options.where]
     if options.language:
-        conditions.append(language_filter(options.language))
+        codes = [CODE_OF.get(one.lower(), one) for one in options.language]
+        conditions.append(language_filter(codes))
     return {
         "k": options.k,
         "offset": options.offset,

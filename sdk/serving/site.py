@@ -49,11 +49,7 @@ PAGES = (
     "participant.js",
     "trainer.js",
 )
-RUNTIME = (
-    "ort.wasm.min.mjs",
-    "ort-wasm-simd-threaded.mjs",
-    "ort-wasm-simd-threaded.wasm",
-)
+RUNTIME = ("ort.wasm.min.mjs", "ort-wasm-simd-threaded.mjs", "ort-wasm-simd-threaded.wasm")
 SDK = (
     "web.js",
     "runtime/runtime.js",

@@ -77,11 +77,7 @@ def add_settings_command(
 
 
 def add_settings_action(
-    actions: Any,
-    name: str,
-    summary: str,
-    options: type[Chosen],
-    run: Callable[[Chosen, bool], int],
+    actions: Any, name: str, summary: str, options: type[Chosen], run: Callable[[Chosen, bool], int]
 ) -> argparse.ArgumentParser:
     """Add an action of a sub-command (``privacy plan``), which can print JSON; returns its parser.
 

@@ -9,7 +9,7 @@ from functools import cache
 from pocketquery.sdk.words.characters import normalize
 from pocketquery.sdk.words.stemming import CODES, NONE, script_of
 
-__all__ = ["COMMON", "common_language", "detect_language"]
+__all__ = ["CODE_OF", "COMMON", "common_language", "detect_language"]
 
 _MOST_CHARACTERS = 1 << 18  # that are read
 _LEAST_SHARE = 0.08  # of the words in a script, that are a language's most common ones
@@ -70,7 +70,7 @@ _STEMMERS_OF = {
 }
 
 
-_CODES = {name: code for code, name in CODES.items()} | {
+CODE_OF = {name: code for code, name in CODES.items()} | {
     "bulgarian": "bg",
     "croatian": "hr",
     "hebrew": "he",
@@ -103,7 +103,7 @@ def common_language(text: str) -> str:
     where fewer than two words are, or another language has as many."""
     scores, least = _scores([text])
     (best, most), (_, next_most) = scores.most_common(2)
-    return _CODES[best] if most > next_most and most >= max(least, _LEAST_WORDS) else ""
+    return CODE_OF[best] if most > next_most and most >= max(least, _LEAST_WORDS) else ""
 
 
 def _scores(texts: Iterable[str]) -> tuple[Counter[str], float]:

@@ -358,7 +358,7 @@ def test_without_the_extras_help_still_works() -> None:
     assert {point.name for point in ours} == SUMMARIES.keys() - IN_PACKAGES.keys()
     listing = " ".join(result.stdout.split())
     assert re.search(r'distill Distil [^"]*needs: pip install "pocketquery\[server\]"', listing)
-    assert re.search(r"encode Encode texts into vectors. search", listing)
+    assert re.search(r"encode Encode texts into vectors. slice", listing)
     assert re.search(r'completion [^"]*needs: pip install "pocketquery\[completion\]"', listing)
 
 

@@ -101,6 +101,11 @@ def test_an_index_is_searched_with_the_package_it_was_made_with(
     assert main(asked) == 0
     assert "the cold sea" in capsys.readouterr().out
     assert main([*asked, "--bundle", "default"]) == 2  # what is named is not changed
+    assert main(["doctor", "--index", str(tmp_path / "index")]) == 0
+    monkeypatch.setenv("POCKETQUERY_INDEX", str(tmp_path / "index"))
+    capsys.readouterr()
+    assert main(["doctor"]) == 0
+    assert "\nindex\n" in capsys.readouterr().out
 
 
 def test_a_package_that_is_gone_is_passed_over(

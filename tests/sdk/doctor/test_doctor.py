@@ -21,9 +21,11 @@ YEAR = 365 * 86_400.0
 
 
 @pytest.fixture(autouse=True)
-def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_variables(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     for name in [name for name in os.environ if name.startswith("POCKETQUERY_")]:
         monkeypatch.delenv(name)
+    for name in ("XDG_DATA_HOME", "HOME", "LOCALAPPDATA"):  # the user's own index is not looked at
+        monkeypatch.setenv(name, str(tmp_path_factory.mktemp("home")))
 
 
 class Run:
@@ -77,6 +79,11 @@ def test_a_sound_machine_bundle_and_index(
 
 def test_for_people(shell: Shell, tmp_path: Path) -> None:
     assert "\nbundles\n" in shell("doctor", says="default (in use)").out
+    names = ("bench", "docs", "mcp")
+    absent = [Finding("extras", name, Severity.ABSENT, "lacks x") for name in names]
+    lines = list(Report((Finding("extras", "a", Severity.OK, ""), *absent)).lines())
+    assert lines[2].split(maxsplit=2) == ["absent", "others", "bench, docs, mcp"]
+    assert len(lines) == 6
     out = shell("doctor", "--bundle", tmp_path / "absent", code=1, says="BROKEN").out
     assert "do: fetch or export it again" in out
     assert out.rstrip().splitlines()[-1].startswith("1 broken, ")

@@ -157,14 +157,14 @@ def test_results_in_some_languages(index: sdk.Index) -> None:
         return {hit.id for hit in index.search("tea train", languages=codes)}
 
     assert found("de", "ru") == {"zug", "поезд"}
-    assert found("de-AT") == {"zug"}
+    assert found("de-AT") == found("DE") == found("DE-at") == {"zug"}
     assert found("de-DE") == set()
     assert found("de", "en") == {"zug", "tea"}
     narrow = index.search("tea", languages=["en", "ru"], filter={"language": {"$ne": "ru"}})
     assert [hit.id for hit in narrow] == ["tea"]
 
 
-@pytest.mark.parametrize("codes", [["German"], ["DE"], [3], [], [""], ["de", None]])
+@pytest.mark.parametrize("codes", [["German"], [3], [], [""], ["de", None]])
 def test_no_codes(index: sdk.Index, codes: list[str]) -> None:
     with pytest.raises(InvalidInputError, match="languages"):
         index.search("tea", languages=codes)

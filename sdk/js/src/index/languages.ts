@@ -18,18 +18,30 @@ export function languageNumber(metadata: Metadata): number {
 }
 
 /**
- * A filter for documents in one of these languages: whose field "language" is the code, or one of its regions.
+ * A filter for documents in one of these languages: whose field "language" is the code, in capitals or not, or one
+ * of its regions.
  * @throws InvalidInputError no codes
  */
 export function languageFilter(languages: readonly string[]): Filter {
   const codes: readonly unknown[] = typeof languages === "string" ? [languages] : Array.from(languages);
   for (const code of codes) {
-    if (typeof code !== "string" || !CODE.test(code)) {
+    if (typeof code !== "string" || !CODE.test(code.toLowerCase())) {
       throw new InvalidInputError(`languages has ${show(code)}, expected codes such as "de", "en", "pt-BR"`);
     }
   }
   if (codes.length === 0) {
     throw new InvalidInputError('languages is empty; expected codes such as "de", or leave it out for any');
   }
-  return { $or: [{ language: { $in: codes } }, ...codes.map((code) => ({ language: { $prefix: `${String(code)}-` } }))] } as Filter;
+  const either = [...new Set([...languages, ...Array.from(languages, usualLetters)])];
+  return { $or: [{ language: { $in: either } }, ...either.map((code) => ({ language: { $prefix: `${code}-` } }))] };
+}
+
+/** The code as BCP 47 writes it: pt-BR, zh-Hant. */
+function usualLetters(code: string): string {
+  const [first, ...rest] = code.toLowerCase().split("-");
+  const parts = rest.map((one) => {
+    if (one.length === 2) return one.toUpperCase();
+    return one.length === 4 ? one.charAt(0).toUpperCase() + one.slice(1) : one;
+  });
+  return [first, ...parts].join("-");
 }

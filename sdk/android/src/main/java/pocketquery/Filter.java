@@ -10,9 +10,11 @@ import java.time.YearMonth;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Collections;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Set;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import pocketquery.PocketQueryException.InvalidInputError;
@@ -41,15 +43,28 @@ final class Filter {
     static Filter of(Map<?, ?> condition, List<String> languages) {
         if (languages == null) return condition == null ? null : new Filter(condition);
         for (String code : languages) {
-            if (code == null || !CODE.matcher(code).matches()) {
+            if (code == null || !CODE.matcher(code.toLowerCase(Locale.ROOT)).matches()) {
                 throw new InvalidInputError("languages has '" + code + "', expected codes such as \"de\", \"en\", \"pt-BR\"");
             }
         }
         if (languages.isEmpty()) throw new InvalidInputError("languages is empty; expected codes such as \"de\", or null for any");
+        Set<String> either = new LinkedHashSet<>(languages);
+        for (String code : languages) either.add(usualLetters(code));
         List<Object> any = new ArrayList<>();
-        any.add(Map.of("language", Map.of("$in", languages)));
-        for (String code : languages) any.add(Map.of("language", Map.of("$prefix", code + "-")));
+        any.add(Map.of("language", Map.of("$in", List.copyOf(either))));
+        for (String code : either) any.add(Map.of("language", Map.of("$prefix", code + "-")));
         return new Filter(Map.of("$and", List.of(condition == null ? Map.of() : condition, Map.of("$or", any))));
+    }
+
+    /** The code as BCP 47 writes it: pt-BR, zh-Hant. */
+    private static String usualLetters(String code) {
+        String[] parts = code.toLowerCase(Locale.ROOT).split("-");
+        for (int part = 1; part < parts.length; part++) {
+            String one = parts[part];
+            if (one.length() == 2) parts[part] = one.toUpperCase(Locale.ROOT);
+            if (one.length() == 4) parts[part] = one.substring(0, 1).toUpperCase(Locale.ROOT) + one.substring(1);
+        }
+        return String.join("-", parts);
     }
 
     /** What a filter compares a field with: its value, or the items of a list; null where it is absent. */
