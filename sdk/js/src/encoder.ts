@@ -38,7 +38,7 @@ export interface EncodeOptions {
   readonly signal?: AbortSignal | undefined;
   /** Told after each text of a list how many are encoded, of how many. */
   readonly onProgress?: ((done: number, texts: number) => void) | undefined;
-  /** Awaited before each text of a list: what is to go first. */
+  /** Awaited before each text of a list, and with `pocketquery/runtime` within long ones: what is to go first. */
   readonly between?: (() => Promise<void>) | undefined;
 }
 
@@ -247,7 +247,7 @@ export class Encoder {
       for (const text of texts) {
         if (!single) await between?.();
         // A search's one text goes before the many of an addition.
-        found.push(await graph.embed(this.#tokenizer.encode(before + text), single, signal));
+        found.push(await graph.embed(this.#tokenizer.encode(before + text), single, signal, between));
         if (!single) onProgress?.(found.length, texts.length);
       }
       return found;

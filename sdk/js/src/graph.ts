@@ -8,7 +8,7 @@
  */
 
 import type { InferenceSession, TensorConstructor } from "onnxruntime-common";
-import { Turns } from "./platform/cancelling.js";
+import { breathe, throwIfAborted, Turns } from "./platform/cancelling.js";
 import type { AdapterTensors } from "./bundle/adapter_tensors.js";
 import { CorruptArtifactError, InvalidInputError, MissingExtraError, PocketQueryError } from "./errors.js";
 import { type OnnxModel, readOnnxModel } from "./bundle/onnx_model.js";
@@ -27,6 +27,9 @@ export interface OnnxRuntime {
   };
   readonly Tensor: TensorConstructor;
 }
+
+/** A session that has a field of this name takes a function of this name: what to await between its steps. */
+const SLICED = "between";
 
 /** One thread and no optimisation across calls: a query is small. The caller's options win. */
 const OPTIONS: SessionOptions = {
@@ -193,13 +196,20 @@ export class Graph {
   /**
    * The vector of one text, L2-normalised by the graph: float32 of `dimension` numbers. `ids`: its
    * token ids, special ones included. Calls take their turn, the urgent ones first: not every platform's
-   * session can run twice at once. Between two of them the thread's other work goes on.
+   * session can run twice at once. Between two of them the thread's other work goes on; with `pocketquery/runtime`
+   * also within one that is not urgent, which then awaits `between`, and lets urgent ones go first.
    *
    * Throws CorruptArtifactError: the graph cannot take the ids (they are of another vocabulary); and the
-   * signal's reason, where it aborts before the turn comes.
+   * signal's reason, where it aborts before the turn comes, or where `between` throws it.
    */
-  embed(ids: readonly number[], isUrgent: boolean, signal?: AbortSignal): Promise<Float32Array> {
-    return this.#turns.take(() => this.#run(ids), isUrgent, signal);
+  embed(
+    ids: readonly number[],
+    isUrgent: boolean,
+    signal?: AbortSignal,
+    between: () => Promise<void> = () => breathe(signal),
+  ): Promise<Float32Array> {
+    const slices = isUrgent || !(SLICED in this.#session) ? undefined : this.#turns.slices(between);
+    return this.#turns.take(() => this.#run(ids, slices, signal), isUrgent, signal);
   }
 
   /** Ends the session once what was asked for is computed. */
@@ -208,7 +218,7 @@ export class Graph {
     await this.#session.release();
   }
 
-  async #run(ids: readonly number[]): Promise<Float32Array> {
+  async #run(ids: readonly number[], between?: () => Promise<void>, signal?: AbortSignal): Promise<Float32Array> {
     const { onnxruntime, source, dimension } = this.#settings;
     const shape = [1, ids.length];
     const tensor = (values: BigInt64Array) => new onnxruntime.Tensor("int64", values, shape);
@@ -218,8 +228,10 @@ export class Graph {
     };
     let vector: unknown;
     try {
-      vector = (await this.#session.run(feed, [OUTPUT]))[OUTPUT]?.data;
+      const options: object | undefined = between && { [SLICED]: between };
+      vector = (await this.#session.run(feed, [OUTPUT], options))[OUTPUT]?.data;
     } catch (error) {
+      throwIfAborted(signal);
       if (error instanceof PocketQueryError) throw at(source, error);
       throw new CorruptArtifactError(
         `${source}: the encoder cannot take the tokenizer's ids (largest ` +

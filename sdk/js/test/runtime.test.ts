@@ -111,6 +111,29 @@ test("a vector depends on its text alone, whatever was encoded before", async ()
   await encoder.close();
 });
 
+test("a run that stands still between its steps gives the same vector, whatever runs meanwhile", async () => {
+  for (const { InferenceSession } of Object.values(RUNTIMES)) {
+    const session = await InferenceSession.create(gunzipSync(readFileSync(join(GRAPHS, "cls-int8.onnx.gz"))));
+    const feeds = (ids: readonly bigint[]) => {
+      const tensor = (values: readonly bigint[]) => new runtime.Tensor("int64", BigInt64Array.from(values), [1, ids.length]);
+      return { input_ids: tensor(ids), attention_mask: tensor(ids.map(() => 1n)) };
+    };
+    const [long, short] = [feeds([2n, 5n, 6n, 7n, 8n, 3n]), feeds([2n, 9n, 3n])];
+    const vectorOf = async (feed: typeof long, options = {}): Promise<unknown> =>
+      (await session.run(feed, [OUTPUT], options))[OUTPUT]!.data;
+    const [first, second] = [await vectorOf(long), await vectorOf(short)];
+    let steps = 0;
+    const nested = async (): Promise<void> => {
+      if (++steps % 3 !== 0) assert.deepEqual(await vectorOf(short), second);
+      else assert.deepEqual(await vectorOf(long, { between: () => assert.fail("two stand still") }), first);
+    };
+    assert.deepEqual(await vectorOf(long, { between: nested }), first);
+    assert.ok(steps > 10);
+    await assert.rejects(vectorOf(long, { between: () => Promise.reject(new Error("ended")) }), /^Error: ended$/);
+    assert.deepEqual(await vectorOf(short), second);
+  }
+});
+
 test("session options that would do nothing are refused", async () => {
   for (const sessionOptions of [{ executionProviders: ["webgpu"] }, { intraOpNumThreads: 4 }]) {
     const [name] = Object.keys(sessionOptions);

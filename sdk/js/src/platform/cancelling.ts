@@ -92,10 +92,12 @@ interface Turn {
   readonly isUrgent: boolean;
 }
 
-/** Work that is done one after the other, with pauses between; what is urgent goes first. */
+/** Work that is done one after the other, with pauses between; what is urgent goes first, and into pauses of what is not. */
 export class Turns {
   readonly #waiting: Turn[] = [];
   #running: Promise<void> | null = null;
+  #isPaused = false;
+  #inPause: Promise<void> | null = null;
 
   /** The result of `work` when its turn has come. Throws the signal's reason where it aborts before. */
   take<T>(work: () => Promise<T>, isUrgent: boolean, signal?: AbortSignal): Promise<T> {
@@ -110,7 +112,33 @@ export class Turns {
       };
       this.#waiting.push({ start, isUrgent });
       this.#running ??= this.#run();
+      if (this.#isPaused) this.#inPause ??= this.#runUrgent();
     });
+  }
+
+  /**
+   * For work whose turn it is, that is not urgent and that can stand still: what it is to await between its steps.
+   * Once some milliseconds of it were computed, it does `between`, and meanwhile what is urgent.
+   */
+  slices(between: () => Promise<void>): () => Promise<void> {
+    let begin = Date.now();
+    return async () => {
+      if (Math.abs(Date.now() - begin) < LONGEST_BLOCK_MS) return;
+      await this.pause(between);
+      begin = Date.now();
+    };
+  }
+
+  /** Within work whose turn it is: do `between`, and what is urgent until that is over. */
+  async pause(between: () => Promise<void>): Promise<void> {
+    this.#isPaused = true;
+    this.#inPause ??= this.#runUrgent();
+    try {
+      await between();
+    } finally {
+      while (this.#inPause !== null) await this.#inPause;
+      this.#isPaused = false;
+    }
   }
 
   /** When nothing waits any more. */
@@ -121,10 +149,21 @@ export class Turns {
   async #run(): Promise<void> {
     while (this.#waiting.length > 0) {
       await breathe(); // what is urgent may arrive in it
-      const urgent = this.#waiting.findIndex(({ isUrgent }) => isUrgent);
-      const [next] = this.#waiting.splice(Math.max(urgent, 0), 1);
+      const next = this.#urgent() ?? this.#waiting.shift();
       await next!.start();
     }
     this.#running = null;
+  }
+
+  async #runUrgent(): Promise<void> {
+    await null; // not over before its caller has it
+    for (let next = this.#urgent(); next !== undefined; next = this.#urgent()) await next.start();
+    this.#inPause = null;
+  }
+
+  /** The first that is urgent, which then waits no more. */
+  #urgent(): Turn | undefined {
+    const place = this.#waiting.findIndex(({ isUrgent }) => isUrgent);
+    return place < 0 ? undefined : this.#waiting.splice(place, 1)[0];
   }
 }

@@ -82,7 +82,7 @@ let compiled: Promise<WebAssembly.Module> | undefined;
 export class Memory {
   #end = FIRST;
   #kept = FIRST;
-  readonly #free = new Map<number, number[]>(); // addresses by bytes
+  #free = new Map<number, number[]>(); // addresses by bytes
 
   constructor(readonly kernels: Kernels) {}
 
@@ -113,6 +113,16 @@ export class Memory {
   begin(): void {
     this.#end = this.#kept;
     this.#free.clear();
+  }
+
+  /** All that is there stays, whatever `begin` is called meanwhile, until what is returned is called. */
+  hold(): () => void {
+    const [kept, end, free] = [this.#kept, this.#end, this.#free];
+    this.#kept = end;
+    this.#free = new Map();
+    return () => {
+      [this.#kept, this.#end, this.#free] = [kept, end, free];
+    };
   }
 
   /** Room for an array; what lies in it is not said. Throws ArtifactError: there is none. */

@@ -45,7 +45,10 @@ interface Step {
 }
 
 class Session {
+  /** Says that a run can stand still between its steps; see `run`. */
+  readonly between = true;
   #memory: Memory | null;
+  #isHeld = false;
   readonly #steps: Step[];
   readonly #places = new Map<string, number>();
   readonly #stored: (NdArray | undefined)[] = [];
@@ -104,10 +107,14 @@ class Session {
     return place;
   }
 
-  /** The outputs that are named, or all, as onnxruntime's sessions give them. */
+  /**
+   * The outputs that are named, or all, as onnxruntime's sessions give them. `between` is awaited after each step, and
+   * others may run to their end meanwhile.
+   */
   async run(
     feeds: Readonly<Record<string, PlainTensor>>,
     names: readonly string[] = this.#outputs,
+    { between }: { readonly between?: () => Promise<void> } = {},
   ): Promise<Record<string, PlainTensor>> {
     const memory = this.#memory;
     if (memory === null) throw new RangeError("the session was released");
@@ -130,8 +137,20 @@ class Session {
         throw new RangeError(`${operator}: ${(error as Error).message}`, { cause: error });
       }
       for (const place of last) if (arrays[place]) memory.release(arrays[place]);
+      if (between && !this.#isHeld) await this.#standStill(memory, between); // within another's pause it runs through
     }
     return Object.fromEntries(names.map((name) => [name, taken(memory, name, arrays[this.#place(name)])]));
+  }
+
+  async #standStill(memory: Memory, between: () => Promise<void>): Promise<void> {
+    const resume = memory.hold();
+    this.#isHeld = true;
+    try {
+      await between();
+    } finally {
+      this.#isHeld = false;
+      resume();
+    }
   }
 
   async release(): Promise<void> {

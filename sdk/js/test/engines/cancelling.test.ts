@@ -93,6 +93,40 @@ test("a search that comes while documents are added is answered first", async ()
   assert.deepEqual([over, hits[0]?.id, index.size], [["search", "addition", "addition", "addition"], "d0", 301]);
 });
 
+test("a search that comes while a passage is encoded is answered before that passage is", async (t) => {
+  let onTensor = (): void => undefined;
+  const Tensor = new Proxy(onnxruntime.Tensor, {
+    construct(target, given) {
+      onTensor(); // a text begins to be encoded
+      return Reflect.construct(target, given) as object;
+    },
+  });
+  const encoder = await load(`${FIXTURES}/tiny`, { onnxruntime: { ...onnxruntime, Tensor } });
+  const index = await openIndex(null, { encoder, changes: new MemoryChanges() });
+  await index.add(DOCUMENTS.slice(0, 1));
+  await index.search("water the plants"); // which brings the stemmer
+  const alone = await encoder.encodeDocument(TEXTS.slice(1, 4));
+  let now = 0;
+  t.mock.method(Date, "now", () => (now += 1000)); // however fast the machine is, each step takes long
+  let encoded = 0;
+  const found: [encoded: number, id: string | undefined][] = [];
+  const adding = index.add(DOCUMENTS.slice(1, 4), null, {
+    onProgress: (done) => {
+      encoded = done;
+      onTensor = () => {
+        onTensor = () => undefined;
+        setImmediate(async () => found.push([encoded, (await index.search("water the plants", { k: 1 }))[0]?.id]));
+      };
+    },
+  });
+  await adding;
+  assert.deepEqual(found, [[1, "d0"], [2, "d0"]]);
+  const vectors = index.vectors();
+  const other = await openIndex(null, { encoder, changes: new MemoryChanges() });
+  await other.add(DOCUMENTS.slice(1, 4), alone);
+  assert.deepEqual(vectors.vectors([1, 2, 3]), other.vectors().vectors([0, 1, 2])); // nothing was written over
+});
+
 test("what is urgent goes before what waits, in the order in which it came", async () => {
   const turns = new Turns();
   const order: string[] = [];
@@ -104,6 +138,28 @@ test("what is urgent goes before what waits, in the order in which it came", asy
   assert.deepEqual((await Promise.allSettled(all)).map(({ status }) => status[0]), ["f", "r", "f", "f", "f"]);
   await turns.done();
   assert.deepEqual(order, ["c", "d", "a", "b"]);
+});
+
+test("what is urgent goes into a pause of what is not, and nothing else does", async () => {
+  const turns = new Turns();
+  const order: string[] = [];
+  const take = (name: string, isUrgent: boolean): Promise<void> => turns.take(async () => void order.push(name), isUrgent);
+  const others: Promise<void>[] = [];
+  const long = turns.take(async () => {
+    order.push("begun");
+    others.push(take("waits", false), take("urgent", true));
+    await turns.pause(async () => {
+      await take("asked in the pause", true);
+    });
+    await assert.rejects(turns.pause(async () => {
+      others.push(take("asked as it ends", true));
+      throw REASON;
+    }), REASON);
+    order.push("over");
+  }, false);
+  await long;
+  await Promise.all(others);
+  assert.deepEqual(order, ["begun", "urgent", "asked in the pause", "asked as it ends", "over", "waits"]);
 });
 
 /** As of polyfills: it knows whether it aborted, and neither its reason nor how to throw it. */
