@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { deflateRawSync } from "node:zlib";
 import { CorruptArtifactError, MemorySource, ZipSource } from "pocketquery";
-import { crc32 } from "../dist/files/zip.js";
+import { crc32 } from "../dist/platform/crc32.js";
 import { read, TINY_FILES } from "./fixtures.js";
 
 const open = (bytes: Uint8Array): Promise<ZipSource> =>

@@ -29,7 +29,8 @@ import {
   type RawTensor,
   serializeSafetensors,
 } from "./safetensors.js";
-import { checkSignature, type Key, keyId, rawKey, sha256 } from "./signature.js";
+import { checkSignature, type Key, keyId, rawKey } from "./signature.js";
+import { sha256 } from "../platform/hashing.js";
 import { encodeUtf8, isWellFormed } from "../utf8.js";
 
 export const ADAPTER_FORMAT = "pocketquery-adapter";

@@ -25,10 +25,11 @@ import {
   type Manifest,
   MOST_MANIFEST_BYTES,
   parseManifest,
-  SIGNATURE_FILE,
 } from "./manifest.js";
 import { byCodePoint, repr } from "../python_text.js";
-import { checkSignature, type Key, keyId, rawKey, SIGNATURE_BYTES, sha256 } from "./signature.js";
+import { checkSignature, type Key, keyId, rawKey } from "./signature.js";
+import { checkPresent, readSignature } from "./signature_file.js";
+import { sha256 } from "../platform/hashing.js";
 
 /** How a bundle is opened and read. */
 export interface BundleOptions {
@@ -159,27 +160,4 @@ export async function checkDetached(
     throw new SignatureError(`${source.name}: ${error.message}`, { cause: error });
   }
   return id;
-}
-
-/** Without a key nobody can tell who signed; that the signature is there, anybody can. */
-export async function checkPresent(
-  source: FileSource,
-  claimed: string | null,
-  options: ReadOptions = {},
-): Promise<void> {
-  if (claimed === null) return;
-  if ((await readSignature(source, options))?.byteLength === SIGNATURE_BYTES) return;
-  throw new SignatureError(
-    `${source.name} says it is signed by the key ${repr(claimed)} and has no signature of ` +
-      `${SIGNATURE_BYTES} bytes; it was taken away. Fetch it from its publisher`,
-  );
-}
-
-async function readSignature(source: FileSource, options: ReadOptions): Promise<Uint8Array | null> {
-  try {
-    return await source.read(SIGNATURE_FILE, { ...options, limit: SIGNATURE_BYTES + 1 });
-  } catch (error) {
-    if (error instanceof ArtifactNotFoundError) return null;
-    throw error;
-  }
 }

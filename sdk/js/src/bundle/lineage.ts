@@ -10,7 +10,8 @@ import { fromEnd } from "../platform/lists.js";
 import { CorruptArtifactError, RollbackError, SignatureError, SpaceMismatchError } from "../errors.js";
 import { repr, shortened } from "../python_text.js";
 import { ENCODER_FILE, type Manifest } from "./manifest.js";
-import { checkSignature, hexadecimal, type Key, keyId, rawKey } from "./signature.js";
+import { checkSignature, type Key, keyId, rawKey } from "./signature.js";
+import { hexadecimal } from "../platform/hashing.js";
 import { isOlder, parseStatement, signedBytes, type Statement, type StatementKey } from "./statement.js";
 
 const LARGEST_LINEAGE = 65_536; // bytes; a statement has some 600

@@ -11,11 +11,11 @@ import { CorruptArtifactError, UnsupportedVersionError } from "../errors.js";
 import { Fields } from "../fields.js";
 import { type Json, plain } from "../json.js";
 import { byCodePoint, characterCount, isPrintable, repr, shortened, show } from "../python_text.js";
+import { SIGNATURE_FILE } from "./signature_file.js";
 
 export const FORMAT = "pocketquery-bundle";
 export const FORMAT_VERSION = 1;
 export const MANIFEST_FILE = "manifest.json";
-export const SIGNATURE_FILE = "signature";
 export const ENCODER_FILE = "encoder.onnx";
 export const GOLDEN_FILE = "golden.json";
 export const ADAPTER_FILE = "adapter.safetensors";

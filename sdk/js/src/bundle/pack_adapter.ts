@@ -8,7 +8,7 @@ import type { AdapterTensors } from "./adapter_tensors.js";
 import { narrow } from "./float16.js";
 import { ENCODER_FILE, type Manifest } from "./manifest.js";
 import { canonicalJson, type RawTensor, serializeSafetensors } from "./safetensors.js";
-import { sha256 } from "./signature.js";
+import { sha256 } from "../platform/hashing.js";
 
 /** What a release says of itself. */
 export interface PackOptions {

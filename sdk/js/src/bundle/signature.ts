@@ -1,5 +1,5 @@
 /**
- * SHA-256 and Ed25519 (RFC 8032) through the platform's WebCrypto.
+ * Ed25519 (RFC 8032) through the platform's WebCrypto.
  *
  * A bundle's manifest holds the hash of every file, so one signature over its exact bytes, in the
  * file `signature` beside it, covers the bundle. A platform without WebCrypto is an error that says
@@ -7,6 +7,8 @@
  */
 
 import { InvalidInputError, MissingExtraError, SignatureError } from "../errors.js";
+import { hexadecimal, sha256, shared, subtle } from "../platform/hashing.js";
+import { SIGNATURE_BYTES } from "./signature_file.js";
 
 /**
  * An Ed25519 public key: 32 raw bytes, 64 hexadecimal digits, or the text of a PEM file
@@ -14,23 +16,9 @@ import { InvalidInputError, MissingExtraError, SignatureError } from "../errors.
  */
 export type Key = Uint8Array | string;
 
-export const SIGNATURE_BYTES = 64;
 const KEY_BYTES = 32;
 /** What stands before the 32 bytes of the key in the DER of a PEM file (RFC 8410). */
 const SPKI = "302a300506032b6570032100";
-
-let plainly: ((data: Uint8Array) => Uint8Array) | undefined;
-
-/** From now on, where there is no WebCrypto, `hash` takes the place of its SHA-256. */
-export function hashPlainly(hash: (data: Uint8Array) => Uint8Array): void {
-  plainly = hash;
-}
-
-/** The SHA-256 of `data`, hexadecimal. Throws MissingExtraError without WebCrypto. */
-export async function sha256(data: Uint8Array): Promise<string> {
-  if (plainly && !globalThis.crypto?.subtle) return hexadecimal(plainly(data));
-  return hexadecimal(new Uint8Array(await subtle().digest("SHA-256", shared(data))));
-}
 
 /** The short name of a public key: the first 16 hexadecimal digits of its SHA-256. */
 export async function keyId(publicKey: Key): Promise<string> {
@@ -86,13 +74,6 @@ export function rawKey(key: Key): Uint8Array<ArrayBuffer> {
   return Uint8Array.from(digits.match(/../g) ?? [], (pair) => Number.parseInt(pair, 16));
 }
 
-/** `bytes` in hexadecimal digits. */
-export function hexadecimal(bytes: Uint8Array): string {
-  let digits = "";
-  for (const byte of bytes) digits += byte.toString(16).padStart(2, "0");
-  return digits;
-}
-
 function pemDigits(text: string): string | null {
   const found = /-----BEGIN PUBLIC KEY-----([A-Za-z0-9+/=\s]+)-----END PUBLIC KEY-----/.exec(text);
   if (found?.[1] === undefined) return null;
@@ -120,20 +101,4 @@ async function imported(raw: Uint8Array<ArrayBuffer>): Promise<CryptoKey> {
       { cause: error },
     );
   }
-}
-
-function subtle(): SubtleCrypto {
-  const found = globalThis.crypto?.subtle;
-  if (found === undefined) {
-    throw new MissingExtraError(
-      "WebCrypto (crypto.subtle) is needed here and is not there; a page needs https or localhost, " +
-        "React Native a package such as react-native-quick-crypto",
-    );
-  }
-  return found;
-}
-
-/** WebCrypto takes no SharedArrayBuffer, and TypeScript wants that said. */
-function shared(data: Uint8Array): Uint8Array<ArrayBuffer> {
-  return data.buffer instanceof ArrayBuffer ? (data as Uint8Array<ArrayBuffer>) : Uint8Array.from(data);
 }

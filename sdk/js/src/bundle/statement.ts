@@ -8,7 +8,7 @@ import { Fields } from "../fields.js";
 import type { Json } from "../json.js";
 import { byCodePoint, repr, shortened } from "../python_text.js";
 import { encodeUtf8 } from "../utf8.js";
-import { sha256 } from "./signature.js";
+import { sha256 } from "../platform/hashing.js";
 import { DIGITS } from "../tokenizer/unicode_classes.js";
 
 const FORMAT = "pocketquery-statement";

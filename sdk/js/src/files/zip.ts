@@ -11,6 +11,7 @@
  */
 
 import { CorruptArtifactError } from "../errors.js";
+import { crc32 } from "../platform/crc32.js";
 import { repr, shortened } from "../python_text.js";
 import { decodeUtf8 } from "../utf8.js";
 import { type FileSource, missingFile, type ReadOptions } from "./source.js";
@@ -262,18 +263,4 @@ class Directory {
 
 function viewOf(bytes: Uint8Array): DataView {
   return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-}
-
-let crcTable: Uint32Array | null = null;
-
-/** The check sum of zips (CRC-32, reflected, polynomial EDB88320); of bytes behind others with the sum `before`. */
-export function crc32(bytes: Uint8Array, before = 0): number {
-  crcTable ??= Uint32Array.from({ length: 256 }, (_, byte) => {
-    let value = byte;
-    for (let bit = 0; bit < 8; bit++) value = value & 1 ? 0xedb88320 ^ (value >>> 1) : value >>> 1;
-    return value;
-  });
-  let crc = ~before;
-  for (const byte of bytes) crc = (crcTable[(crc ^ byte) & 0xff] as number) ^ (crc >>> 8);
-  return (crc ^ 0xffffffff) >>> 0;
 }

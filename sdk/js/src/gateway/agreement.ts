@@ -4,8 +4,8 @@
  */
 
 import { InvalidInputError, MissingExtraError } from "../errors.js";
-import { hexadecimal } from "../bundle/signature.js";
-import { fromBase64 } from "./signing.js";
+import { hexadecimal } from "../platform/hashing.js";
+import { fromBase64 } from "../platform/base64.js";
 
 export const KEY_BYTES = 32;
 

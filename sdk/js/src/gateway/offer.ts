@@ -3,7 +3,7 @@
  * `client/gateway/messages.py`, the gateway's answer that has it), read as strictly.
  */
 
-import { sha256 } from "../bundle/signature.js";
+import { sha256 } from "../platform/hashing.js";
 import { CorruptArtifactError, InvalidInputError } from "../errors.js";
 import { Fields } from "../fields.js";
 import type { Json, JsonObject } from "../json.js";
@@ -11,7 +11,7 @@ import { show } from "../python_text.js";
 import { encodeUtf8 } from "../utf8.js";
 import { canonicalText } from "./canonical.js";
 import { type LocalConfig, localConfigOf } from "../training/local_config.js";
-import { fromBase64 } from "./signing.js";
+import { fromBase64 } from "../platform/base64.js";
 
 const LARGEST_OFFER = 1 << 20;
 const LONGEST_WAIT = 86_400;

@@ -6,7 +6,7 @@
 
 import { type AdapterRelease, LARGEST_RELEASE } from "../bundle/adapter.js";
 import type { Manifest } from "../bundle/manifest.js";
-import { sha256 } from "../bundle/signature.js";
+import { sha256 } from "../platform/hashing.js";
 import {
   ArtifactError,
   CorruptArtifactError,
@@ -21,7 +21,8 @@ import type { Answering, Declined } from "./device.js";
 import { type Offer, readOfferMessage, UnusableOfferError } from "./offer.js";
 import { type DevicePlace, RELEASE } from "./place.js";
 import { isPrivate, noteOver, PrivateRound, unfinished } from "./private_round.js";
-import { fromBase64 } from "./signing.js";
+import { fromBase64 } from "../platform/base64.js";
+import { checkText } from "../texts.js";
 import type { TrustedReleases } from "./trusted_releases.js";
 
 const OCTETS = { "content-type": "application/octet-stream" };
@@ -278,9 +279,9 @@ export class Participation {
   }
 }
 
-function lineageOf(found: unknown): Uint8Array {
+function lineageOf(found: unknown = ""): Uint8Array {
   try {
-    return found === undefined ? new Uint8Array() : fromBase64(found as string);
+    return fromBase64(checkText(found, "the gateway's lineage"));
   } catch (error) {
     throw new CorruptArtifactError("the gateway's lineage is no base64", { cause: error });
   }

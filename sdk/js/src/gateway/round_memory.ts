@@ -9,7 +9,7 @@
 
 import { type AdapterTensors, float32Of } from "../bundle/adapter_tensors.js";
 import { parseMetadata, parseSafetensors, type RawTensor, serializeSafetensors } from "../bundle/safetensors.js";
-import { hexadecimal, sha256 } from "../bundle/signature.js";
+import { hexadecimal, sha256 } from "../platform/hashing.js";
 import { CorruptArtifactError } from "../errors.js";
 import { type QueryStore, ROUNDS } from "../store/store.js";
 import { bytesOf } from "../training/transforms.js";

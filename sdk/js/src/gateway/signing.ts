@@ -4,7 +4,8 @@
  */
 
 import { InvalidInputError, MissingExtraError } from "../errors.js";
-import { hexadecimal } from "../bundle/signature.js";
+import { fromBase64, toBase64 } from "../platform/base64.js";
+import { hexadecimal } from "../platform/hashing.js";
 import { encodeUtf8 } from "../utf8.js";
 
 /** The header with a training's figures. */
@@ -103,16 +104,6 @@ export async function signedHeaders(signer: Signer, request: Unsigned): Promise<
 export async function contentDigest(body: Uint8Array): Promise<string> {
   const digest = await withEd25519((subtle) => subtle.digest("SHA-256", Uint8Array.from(body)));
   return `sha-256=:${toBase64(new Uint8Array(digest))}:`;
-}
-
-/** `bytes` in base64. */
-export function toBase64(bytes: Uint8Array): string {
-  return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
-}
-
-/** The bytes in base64 text, the padding left out or not; throws where it is none. */
-export function fromBase64(text: string): Uint8Array<ArrayBuffer> {
-  return Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
 }
 
 function signing(key: CryptoKey, publicKey: Uint8Array): Signer {

@@ -12,7 +12,8 @@ import { fromEnd } from "../platform/lists.js";
 import { type AdapterRelease, checkFits, parseAdapter, readAdapter } from "../bundle/adapter.js";
 import { checkLineageBelongs, follow, parseLineage } from "../bundle/lineage.js";
 import { ENCODER_FILE, type Manifest } from "../bundle/manifest.js";
-import { hexadecimal, type Key, keyId, rawKey } from "../bundle/signature.js";
+import { type Key, keyId, rawKey } from "../bundle/signature.js";
+import { hexadecimal } from "../platform/hashing.js";
 import {
   isOlder,
   parseStatement,

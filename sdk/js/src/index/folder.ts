@@ -7,21 +7,15 @@
 import {
   ArtifactNotFoundError,
   CorruptArtifactError,
-  SignatureError,
   SpaceMismatchError,
 } from "../errors.js";
-import { checkDetached, checkPresent } from "../bundle/bundle.js";
+import { checkPresent } from "../bundle/signature_file.js";
 import { Fields } from "../fields.js";
 import type { FileSource, Progress, ReadOptions } from "../files/source.js";
-import { type Key, sha256 } from "../bundle/signature.js";
-import { type Base, contentsOf } from "./deltas/apply.js";
-import {
-  checkDeltaSpace,
-  DELTA_FILE,
-  type DeltaManifest,
-  MOST_DELTA_BYTES,
-  parseDeltaManifest,
-} from "./deltas/manifest.js";
+import type { Key } from "../bundle/signature.js";
+import { sha256 } from "../platform/hashing.js";
+import type { Base } from "./deltas/base.js";
+import type { DeltaManifest } from "./deltas/manifest.js";
 import { repr } from "../python_text.js";
 import { Analyzer } from "../words/analyzer.js";
 import type { LoadProgram } from "../words/languages.js";
@@ -87,7 +81,9 @@ export async function readFolder(
 ): Promise<Folder> {
   const source = watching(place, watched);
   const data = await readInfoBytes(source);
-  const proof = publicKey === undefined ? undefined : await readProof(source, data, publicKey);
+  // Imported where there is a key, so that a page without one does not load it; so are deltas and changes in index.ts.
+  const signed = publicKey === undefined ? undefined : await import("./deltas/signed.js");
+  const proof = await signed?.readProof(source, data, publicKey as Key, INFO);
   const info = await readInfo(source, data, publicKey, proof);
   const name = (file: string) => `${source.name}/${file}`;
   const depth = publicKey === undefined ? check : "hashes";
@@ -132,7 +128,10 @@ export async function readFolder(
   const { spaceId, dimension, signatureKeyId } = info;
   const analyzer = new Analyzer(language === AUTO ? "english" : language, load);
   const folder = { name: source.name, spaceId, dimension, analyzer, signatureKeyId, documents, rows };
-  if (proof) checkContents(folder, proof, isUnchanged(info, documents));
+  if (proof) {
+    const isAsApplied = documents.meta("generation") === String(info.generation) && !documents.deleted.length;
+    signed?.checkContents(folder, proof, info.signatureKeyId !== null && isAsApplied);
+  }
   return { ...folder, vectorsFile: name(vectorsName) };
 }
 
@@ -149,48 +148,6 @@ function watching(source: FileSource, { signal, onProgress }: Watched): FileSour
     },
     readRange: (file, begin, end) => source.readRange(file, begin, end, ends),
   };
-}
-
-/**
- * The signed description of the delta that was applied last; undefined where the signature is of `info`,
- * the bytes of `index.json`, and not of a delta's description.
- */
-async function readProof(source: FileSource, info: Uint8Array, publicKey: Key): Promise<DeltaManifest | undefined> {
-  try {
-    await checkDetached(source, info, publicKey, {}, INFO);
-    return undefined;
-  } catch (error) {
-    if (!(error instanceof SignatureError)) throw error;
-    const data = await source.read(DELTA_FILE, { limit: MOST_DELTA_BYTES + 1 }).catch((missing: unknown) => {
-      if (missing instanceof ArtifactNotFoundError) throw error;
-      throw missing;
-    });
-    await checkDetached(source, data, publicKey, {}, DELTA_FILE);
-    return parseDeltaManifest(data, `${source.name}/${DELTA_FILE}`);
-  }
-}
-
-/** Whether nothing was changed in Python since the delta was applied. */
-function isUnchanged(info: Info, documents: StoredDocuments): boolean {
-  const isAsApplied = documents.meta("generation") === String(info.generation);
-  return info.signatureKeyId !== null && isAsApplied && !documents.deleted.length;
-}
-
-/** Hold what was read against the hash of the contents that a publisher signed. */
-function checkContents(folder: Base, proof: DeltaManifest, isUnchanged: boolean): void {
-  if (!isUnchanged) {
-    throw new SignatureError(
-      `${folder.name} was signed and then changed on this device (add, delete or compact), so it ` +
-        "is no longer what its publisher signed; open it without a key, or fetch it anew",
-    );
-  }
-  checkDeltaSpace(folder.name, folder, proof);
-  const found = contentsOf(folder);
-  if (found === proof.new.sha256) return;
-  throw new CorruptArtifactError(
-    `${folder.name} was changed after it was written: its contents have the SHA-256 ${found}, ` +
-      `expected ${proof.new.sha256}, which ${DELTA_FILE} names; fetch it anew`,
-  );
 }
 
 async function readInfoBytes(source: FileSource): Promise<Uint8Array> {

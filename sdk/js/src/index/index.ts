@@ -23,10 +23,9 @@ import { type LoadProgram, loadProgram } from "../words/languages.js";
 import { withoutOperators } from "../words/query.js";
 import { type Added, analyzed } from "./added.js";
 import type { ChangeStore } from "./changes/change_store.js";
-import { Journal } from "./changes/journal.js";
+import type { Journal } from "./changes/journal.js";
 import { Contents } from "./contents.js";
 import { checkDocument, content, type Document, type Metadata, type NewDocument } from "./document.js";
-import { withDeltas } from "./deltas/apply.js";
 import { NoDocuments } from "./deltas/base.js";
 import { compileFilter } from "./filters.js";
 import { type Check, INFO, readFolder } from "./folder.js";
@@ -177,9 +176,11 @@ export async function openWith(
 async function publishedIndex(load: LoadProgram, source: FileSource, options: OpenIndexOptions): Promise<Index> {
   const { changes, check = "hashes", deltas = [], publicKey, signal } = options;
   const [folder, encoder] = await Promise.all([
-    readFolder(source, check, load, publicKey, options).then((found) =>
-      withDeltas(found, deltas, check === "hashes" || publicKey !== undefined, publicKey),
-    ),
+    readFolder(source, check, load, publicKey, options).then(async (found) => {
+      if (Array.isArray(deltas) && deltas.length === 0) return found;
+      const { withDeltas } = await import("./deltas/apply.js");
+      return withDeltas(found, deltas, check === "hashes" || publicKey !== undefined, publicKey);
+    }),
     options.encoder,
   ]);
   throwIfAborted(signal);
@@ -193,9 +194,7 @@ async function publishedIndex(load: LoadProgram, source: FileSource, options: Op
     );
   }
   const contents = new Contents(documents, analyzer, rows, dimension, vectorsFile);
-  const index = new Index(spaceId, dimension, contents, encoder, changes);
-  await index.load(signal);
-  return index;
+  return new Index(spaceId, dimension, contents, encoder, await journalOf(contents, { spaceId, dimension }, changes, signal));
 }
 
 /** The index of a device's own documents alone. */
@@ -218,14 +217,26 @@ async function ownIndex(
   }
   const analyzer = new Analyzer(language, load);
   const contents = new Contents(new NoDocuments(), analyzer, new Uint8Array(), dimension, "no file");
-  const index = new Index(spaceId, dimension, contents, await encoder, changes);
-  await index.load(signal);
-  return index;
+  const journal = await journalOf(contents, { spaceId, dimension }, changes, signal);
+  return new Index(spaceId, dimension, contents, await encoder, journal);
+}
+
+/** The changes in a store, read; none where there is no store. */
+async function journalOf(
+  contents: Contents,
+  space: { readonly spaceId: string; readonly dimension: number },
+  store: ChangeStore | undefined,
+  signal: AbortSignal | undefined,
+): Promise<Journal | undefined> {
+  if (!store) return undefined;
+  const { Journal } = await import("./changes/journal.js");
+  const journal = new Journal(contents, space, store);
+  await journal.open(signal);
+  return journal;
 }
 
 /** An open index; made by {@link openIndex}. */
 export class Index {
-  private readonly journal: Journal | undefined;
   private writing: Promise<unknown> = Promise.resolve();
 
   /** @internal */
@@ -236,10 +247,8 @@ export class Index {
     readonly dimension: number,
     private readonly opened: Contents,
     private readonly encoder: QueryEncoder | undefined,
-    changes: ChangeStore | undefined,
-  ) {
-    this.journal = changes && new Journal(opened, { spaceId, dimension }, changes);
-  }
+    private readonly journal: Journal | undefined,
+  ) {}
 
   private get contents(): Contents {
     return this.journal?.contents ?? this.opened;
@@ -417,11 +426,6 @@ export class Index {
    */
   onChange(listener: () => void): () => void {
     return this.journal?.onChange(listener) ?? (() => undefined);
-  }
-
-  /** @internal Read the changes that are stored. */
-  async load(signal: AbortSignal | undefined): Promise<void> {
-    await this.journal?.open(signal);
   }
 
   private async encoded(

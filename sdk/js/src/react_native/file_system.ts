@@ -9,7 +9,7 @@ import { type FileSource, missingFile, type ReadOptions } from "../files/source.
 import { ZipSource } from "../files/zip.js";
 import { kindOf } from "../python_text.js";
 import { throwIfAborted } from "../platform/cancelling.js";
-import { fromBase64 } from "./base64.js";
+import { fromBase64 } from "../platform/base64.js";
 
 /** What reads files. A path is whatever the module takes for one. */
 export interface ReadableFileSystem {

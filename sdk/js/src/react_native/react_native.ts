@@ -10,7 +10,7 @@
  * TextDecoder. A signal may be a polyfill's.
  */
 
-import { hashPlainly } from "../bundle/signature.js";
+import { hashPlainly } from "../platform/hashing.js";
 import type { Encoder } from "../encoder.js";
 import type { FileSource } from "../files/source.js";
 import type { OnnxRuntime } from "../graph.js";
@@ -23,7 +23,7 @@ hashPlainly(plainSha256);
 
 export * from "../main.js";
 export * from "../index/index.js";
-export { fromBase64, toBase64 } from "./base64.js";
+export { fromBase64, toBase64 } from "../platform/base64.js";
 export { type FileSystem, FileSystemSource, openSource, type ReadableFileSystem } from "./file_system.js";
 export { FileSystemChanges } from "./file_system_changes.js";
 

@@ -8,7 +8,7 @@
  * itself.
  */
 
-import { hexadecimal } from "../bundle/signature.js";
+import { hexadecimal } from "../platform/hashing.js";
 import { CorruptArtifactError, PocketQueryError } from "../errors.js";
 import { Fields } from "../fields.js";
 import { canonicalText } from "../gateway/canonical.js";

@@ -1,6 +1,7 @@
 /** An enrolment authority's word that a device key belongs to a federation until some time. */
 
-import { checkSignature, hexadecimal, type Key } from "../bundle/signature.js";
+import { checkSignature, type Key } from "../bundle/signature.js";
+import { hexadecimal } from "../platform/hashing.js";
 import { InvalidInputError, SignatureError } from "../errors.js";
 import { concatenated } from "../files/bytes.js";
 import { type AgreementKey, checkAgreementKey, KEY_BYTES } from "../gateway/agreement.js";

@@ -7,7 +7,7 @@
  * queries leaves it. A ledger that cannot be read is not begun anew: that would be a refund.
  */
 
-import { hexadecimal, sha256 } from "../bundle/signature.js";
+import { hexadecimal, sha256 } from "../platform/hashing.js";
 import { ArtifactError, CorruptArtifactError, InvalidInputError, PocketQueryError } from "../errors.js";
 import { Fields } from "../fields.js";
 import { canonicalText } from "../gateway/canonical.js";

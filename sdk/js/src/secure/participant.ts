@@ -8,7 +8,8 @@
  * Whatever it was, the server is told nothing but that the device declines.
  */
 
-import { hexadecimal, type Key, rawKey, sha256 } from "../bundle/signature.js";
+import { type Key, rawKey } from "../bundle/signature.js";
+import { hexadecimal, sha256 } from "../platform/hashing.js";
 import { InvalidInputError, PocketQueryError } from "../errors.js";
 import { concatenated } from "../files/bytes.js";
 import type { AgreementKey } from "../gateway/agreement.js";

@@ -3,7 +3,7 @@
  * (Bell et al., CCS 2020, section 3.2); Python's `client/private/masks.py`.
  */
 
-import { hexadecimal } from "../bundle/signature.js";
+import { hexadecimal } from "../platform/hashing.js";
 import { digestOf } from "./keys.js";
 
 const DRAWS = 2n ** 64n;

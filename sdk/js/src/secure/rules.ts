@@ -4,7 +4,8 @@
  * its neighbours. Each rule says why it is broken, in a sentence for the user's log.
  */
 
-import { hexadecimal, type Key } from "../bundle/signature.js";
+import type { Key } from "../bundle/signature.js";
+import { hexadecimal } from "../platform/hashing.js";
 import { InvalidInputError } from "../errors.js";
 import { checkOptions } from "../texts.js";
 import type { Binding, Privacy } from "./binding.js";

@@ -13,7 +13,7 @@
 
 import { float32Of } from "../bundle/adapter_tensors.js";
 import { type Dtype, parseMetadata, parseSafetensors, type RawTensor, serializeSafetensors } from "../bundle/safetensors.js";
-import { hexadecimal, sha256 } from "../bundle/signature.js";
+import { hexadecimal, sha256 } from "../platform/hashing.js";
 import { CorruptArtifactError, PocketQueryError } from "../errors.js";
 import { Fields } from "../fields.js";
 import { concatenated } from "../files/bytes.js";

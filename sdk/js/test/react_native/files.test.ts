@@ -9,7 +9,7 @@ import { after, test } from "node:test";
 import { openIndex } from "pocketquery/index";
 import { FolderSource } from "pocketquery/node";
 import { type FileSystem, FileSystemChanges, FileSystemSource, fromBase64, load, openSource, toBase64 } from "pocketquery/react-native";
-import { hashPlainly, sha256 } from "../../dist/bundle/signature.js";
+import { hashPlainly, sha256 } from "../../dist/platform/hashing.js";
 import { plainSha256, Sha256 } from "../../dist/platform/sha256.js";
 import { EXPECTED, FIXTURES, TINY } from "../fixtures.js";
 

@@ -12,7 +12,7 @@
  */
 
 import { isNamed, type Named, PieceWriter, readPieces, readWhole, removePieces } from "./pieces.js";
-import { sha256 } from "../../bundle/signature.js";
+import { sha256 } from "../../platform/hashing.js";
 import { ArtifactNotFoundError, InvalidInputError } from "../../errors.js";
 import { throwIfAborted } from "../../platform/cancelling.js";
 import { decodeUtf8, encodeUtf8 } from "../../utf8.js";

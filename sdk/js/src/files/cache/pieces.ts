@@ -1,6 +1,6 @@
 /** The bytes of files in a cache: by SHA-256, in pieces, so that a download that broke off goes on where it ended. */
 
-import { sha256 } from "../../bundle/signature.js";
+import { sha256 } from "../../platform/hashing.js";
 import { concatenated, copied } from "../bytes.js";
 import type { FileCache } from "./file_cache.js";
 

@@ -25,7 +25,7 @@ import { decodeUtf8, encodeUtf8 } from "../../utf8.js";
 import { breathe } from "../../platform/cancelling.js";
 import type { Analyzer } from "../../words/analyzer.js";
 import { type Added, analyzed } from "../added.js";
-import { crc32 } from "../../files/zip.js";
+import { crc32 } from "../../platform/crc32.js";
 import { checkDocument, isObject } from "../document.js";
 import { rowBytes } from "../vectors/vectors.js";
 

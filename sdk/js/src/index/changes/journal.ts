@@ -7,7 +7,7 @@
  */
 import { ArtifactError, ChangedElsewhereError, SpaceMismatchError, StorageFullError } from "../../errors.js";
 import { concatenated } from "../../files/bytes.js";
-import { crc32 } from "../../files/zip.js";
+import { crc32 } from "../../platform/crc32.js";
 import { breathe } from "../../platform/cancelling.js";
 import type { Added } from "../added.js";
 import type { Contents } from "../contents.js";

@@ -8,28 +8,13 @@ import {
   SignatureError,
 } from "../../errors.js";
 import { kindOf, repr } from "../../python_text.js";
-import type { Analyzer } from "../../words/analyzer.js";
 import { type Added, analyzed } from "../added.js";
 import { rowBytes } from "../vectors/vectors.js";
-import type { BaseDocuments } from "./base.js";
+import type { Base, BaseDocuments } from "./base.js";
 import { contentsSha256 } from "./contents_hash.js";
 import { type Changes, Delta } from "./delta.js";
 import { checkDeltaSpace } from "./manifest.js";
 import { PatchedDocuments } from "./patched.js";
-
-/** An index as it was read, or as deltas make it. */
-export interface Base {
-  /** How errors call it. */
-  readonly name: string;
-  readonly spaceId: string;
-  readonly dimension: number;
-  readonly analyzer: Analyzer;
-  readonly documents: BaseDocuments;
-  /** The vectors, uint8 (n, d + 4). */
-  readonly rows: Uint8Array;
-  /** Of the key it says it is signed by; null where it is not signed. */
-  readonly signatureKeyId: string | null;
-}
 
 /**
  * `base` after the deltas, each the whole file, in the order in which they were made. Those that

@@ -1,4 +1,5 @@
 /** The documents that a publisher made: those of its file, or of its file and its deltas. */
+import type { Analyzer } from "../../words/analyzer.js";
 import type { Document } from "../document.js";
 import type { Part, Postings } from "../part.js";
 
@@ -24,6 +25,20 @@ export interface BaseDocuments extends Part {
 
   /** Every term once, in the order of its bytes; one may be of no row that is left. */
   postingsByTerm(): Iterable<TermPostings>;
+}
+
+/** An index as it was read, or as deltas make it. */
+export interface Base {
+  /** How errors call it. */
+  readonly name: string;
+  readonly spaceId: string;
+  readonly dimension: number;
+  readonly analyzer: Analyzer;
+  readonly documents: BaseDocuments;
+  /** The vectors, uint8 (n, d + 4). */
+  readonly rows: Uint8Array;
+  /** Of the key it says it is signed by; null where it is not signed. */
+  readonly signatureKeyId: string | null;
 }
 
 /** Of a publisher who made none: an index that begins on the device. */

@@ -4,7 +4,7 @@
  */
 import { CorruptArtifactError } from "../../errors.js";
 import { repr } from "../../python_text.js";
-import { hexadecimal } from "../../bundle/signature.js";
+import { hexadecimal } from "../../platform/hashing.js";
 import { Sha256 } from "../../platform/sha256.js";
 import { encodeUtf8 } from "../../utf8.js";
 import type { BaseDocuments } from "./base.js";

@@ -2,8 +2,10 @@
  * A delta: one file with what changed from an index to the next version of it, as
  * `pocketquery delta make` writes it. Python's `delta_file.py`; docs/formats/search-index.md has it byte by byte.
  */
-import { checkDetached, checkPresent } from "../../bundle/bundle.js";
-import { type Key, sha256 } from "../../bundle/signature.js";
+import { checkDetached } from "../../bundle/bundle.js";
+import type { Key } from "../../bundle/signature.js";
+import { checkPresent } from "../../bundle/signature_file.js";
+import { sha256 } from "../../platform/hashing.js";
 import { ArtifactNotFoundError, CorruptArtifactError, MissingExtraError } from "../../errors.js";
 import { concatenated } from "../../files/bytes.js";
 import { MemorySource } from "../../files/memory.js";

@@ -10,7 +10,7 @@
 import { CorruptArtifactError, InvalidInputError, UnsupportedVersionError } from "../../errors.js";
 import { kindOf } from "../../python_text.js";
 import { candidates, type Ranking, ranked } from "./best.js";
-import { crc32 } from "../../files/zip.js";
+import { crc32 } from "../../platform/crc32.js";
 import { type IntegerMatrix, integerMatrix } from "./integer_product.js";
 import { pairwiseSum, roundHalfEven } from "./numbers.js";
 

@@ -1,4 +1,4 @@
-/** Base 64, in which file systems of React Native hand over bytes; not every Hermes has `atob`. */
+/** Base 64, in which gateways and file systems of React Native hand over bytes; not every Hermes has `atob`. */
 
 import { InvalidInputError } from "../errors.js";
 
