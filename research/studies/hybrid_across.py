@@ -269,9 +269,9 @@ def pool(
         builder.add(documents, vectors)
     found: dict[str, list[tuple[bool, float]]] = {}
     with sdk.open_index(place / "pool") as index, index.reading() as (connection, snapshot):
-        places = snapshot.languages(connection)
-        assert places is not None
-        sizes = np.bincount(places, minlength=len(snapshot.apart))[:-1].astype(float)
+        first = snapshot.languages(connection, QueryVector(vectors[0]))
+        assert first is not None
+        places, sizes = first.of_rows, first.counts[:, 0]
         lengths = snapshot.lengths(connection)
         rows = np.arange(count)
         for other, right in product(names, range(count)):
@@ -282,7 +282,9 @@ def pool(
             asked = snapshot.analyzer.query(text)
             asked = type(asked)(**vars(asked) | {"phrases": ()})
             weights, instead = expanded(connection, snapshot, asked)
-            by_cosine = meant.cosine(snapshot.apart)
+            seen = snapshot.languages(connection, meant)
+            assert seen is not None
+            by_cosine = seen.apart
 
             def arm(
                 scores: Scores, most: Any, present: Any, some: Any = (cosines, mean, by_cosine)

@@ -28,6 +28,7 @@ from pocketquery.sdk.arrays import Doubles, NDArray, Rows
 from pocketquery.sdk.errors import CorruptArtifactError
 from pocketquery.sdk.index.database import damaged
 from pocketquery.sdk.index.untrusted_file import Schema
+from pocketquery.sdk.index.vector_file import Languages, own_part
 from pocketquery.sdk.words import Query, Vocabulary
 
 __all__ = [
@@ -119,15 +120,14 @@ class Lexical(NamedTuple):
         scores: float32 (n,), 0 where a row has none of the terms.
         most: what no document can reach, the sum over the terms of weight * idf * (k1 + 1); a term
             that no document has counts with the idf of none.
-        present: that sum over the terms that a document has.
-        own: float64 (l,), that sum over the terms that a document of each language has; None where
-            no languages were asked for.
+        present: that sum over the terms that a document has. In an index of several languages
+            float64 (l + 1,), over those that a document of each language has, as far as its rows
+            are enough to say so; the last is for rows without a language.
     """
 
     scores: NDArray[np.float32]
     most: float
-    present: float
-    own: Doubles | None = None
+    present: float | Doubles
 
 
 def bm25(
@@ -136,8 +136,7 @@ def bm25(
     lengths: NDArray[np.float32],
     asked: Query | None = None,
     instead: Mapping[str, str] = MappingProxyType({}),
-    languages: Rows | None = None,
-    language_count: int = 0,
+    languages: Languages | None = None,
 ) -> Lexical:
     """BM25 of every row for a query.
 
@@ -150,22 +149,19 @@ def bm25(
             document, which has them all. None: of all terms.
         instead: of each compound of a word that no document has, that word's term. ``most`` and
             ``present`` have the largest of such a word's compounds in its place.
-        languages: the number of each row's language, (n,); None for no ``own``.
-        language_count: of the numbers.
+        languages: of the index; None for ``present`` of all rows.
 
     Raises:
         CorruptArtifactError: postings that cannot be of these documents.
     """
     scores = np.zeros(len(lengths), np.float32)
-    most = present = 0.0
-    own = None if languages is None else np.zeros(language_count)
     if not len(lengths):
-        return Lexical(scores, most, present, own)
+        return Lexical(scores, 0.0, 0.0)
     mean = max(float(lengths.mean()), 1.0)
     norms = _K1 * (1 - _B + _B / mean * lengths)
     once = set() if asked is None else set(chain.from_iterable(asked.phrases))
-    replaced = dict.fromkeys(instead.values(), 0.0)
-    own_replaced = {word: np.zeros(language_count) for word in replaced}
+    asked_for: list[list[_Part]] = []
+    replaced: dict[str, list[_Part]] = {word: [] for word in instead.values()}
     for term, weight in terms.items():
         rows, counts = postings_of(connection, term, len(lengths))
         idf = np.log1p((len(lengths) - len(rows) + 0.5) / (len(rows) + 0.5))
@@ -174,23 +170,37 @@ def bm25(
         if term in once:
             counts = np.minimum(counts, np.float32(1))
         scores[rows] += highest * counts / (counts + norms[rows])
-        having = np.zeros(language_count)
-        if languages is not None:
-            having[languages[rows]] = highest
         if word := instead.get(term):
-            replaced[word] = max(replaced[word], float(highest))
-            own_replaced[word] = np.maximum(own_replaced[word], having)
+            replaced[word].append((float(highest), rows))
         elif asked is None or (
             term in asked.terms and term not in replaced and (len(rows) or term not in asked.beside)
         ):
-            most += float(highest)
-            present += float(highest) if len(rows) else 0.0
-            own = None if own is None else own + having
-    for word, value in replaced.items():
-        most += value
-        present += value
-        own = None if own is None else own + own_replaced[word]
-    return Lexical(scores, most, present, own)
+            asked_for.append([(float(highest), rows)])
+    groups = [*asked_for, *replaced.values()]
+    most = present = 0.0
+    for group in groups:
+        most += max((value for value, _ in group), default=0.0)
+        present += max((value for value, rows in group if len(rows)), default=0.0)
+    if languages is None:
+        return Lexical(scores, most, present)
+    return Lexical(scores, most, _present_by_language(groups, present, languages))
+
+
+_Part = tuple[float, Rows]  # the most that a term adds, and the rows that have it
+
+
+def _present_by_language(
+    groups: Iterable[Iterable[_Part]], present: float, languages: Languages
+) -> Doubles:
+    own = np.zeros(len(languages.apart))
+    for group in groups:
+        highest = np.zeros(len(own))
+        for value, rows in group:
+            having = languages.of_rows[rows]
+            highest[having] = np.maximum(highest[having], value)
+        own += highest
+    enough = np.append(own_part(languages.counts), 0.0)  # few rows may lack words by chance
+    return present + enough * (own - present)
 
 
 def renumber_postings(connection: sqlite3.Connection, new_rows: NDArray[np.int64]) -> None:

@@ -22,7 +22,7 @@ from pocketquery.sdk.index.database import damaged
 from pocketquery.sdk.index.documents import documents_of_rows
 from pocketquery.sdk.index.segments import Snapshot
 from pocketquery.sdk.index.selection import Blocks, Mask, Selection
-from pocketquery.sdk.index.vector_file import apart_of, own_part
+from pocketquery.sdk.index.vector_file import Languages, apart_of
 from pocketquery.sdk.index.vectors import QueryVector, best_first, in_blocks, unit_rows
 from pocketquery.sdk.results.hits import Hit, Hits
 from pocketquery.sdk.validation import check, check_count, check_text, number, optional, whole
@@ -221,33 +221,19 @@ class Fusion:
     Args:
         mean: m.
         lexical: gives U and p.
-        languages: the number of each row's language, (n,), the last one for none; None where no
-            two are named.
-        apart: of the cosines of each, see :func:`~pocketquery.sdk.index.vector_file.apart_of`.
+        languages: those that ``lexical`` was made with.
     """
 
-    def __init__(
-        self,
-        mean: float,
-        lexical: Lexical,
-        languages: Rows | None = None,
-        apart: Doubles | None = None,
-    ) -> None:
+    def __init__(self, mean: float, lexical: Lexical, languages: Languages | None = None) -> None:
         self._mean, self._languages = mean, languages
         self._most = lexical.most or 1.0
-        self._meaning: Any = self._weight(lexical.most, lexical.present)
-        if languages is not None and apart is not None and lexical.own is not None:
-            rows = np.bincount(languages, None, len(apart)).astype(np.float64)[:-1, None]
-            sums = np.bincount(languages, lexical.scores, len(apart)).astype(np.float64)[:-1, None]
-            few = np.append(own_part(rows), 0.0)  # which may lack words by chance
-            present = lexical.present + few * (lexical.own - lexical.present)
-            self._meaning = self._weight(lexical.most, present)
-            self._shares = apart * self._meaning + apart_of(sums, rows)[:, 0] / self._most
-
-    def _weight(self, most: float, present: Any) -> Any:
-        """a, over 1 - m."""
-        absent = 1 - present / most if most else present + 1.0
-        return _DENSE_WEIGHT * (1 + _LEANING * absent) / max(1 - self._mean, _LEAST_ROOM)
+        absent = 1 - lexical.present / self._most
+        # a, over 1 - m.
+        self._meaning: Any = _DENSE_WEIGHT * (1 + _LEANING * absent) / max(1 - mean, _LEAST_ROOM)
+        if languages is not None:
+            sums = np.bincount(languages.of_rows, lexical.scores, len(languages.apart))
+            words = apart_of(sums[:-1, None].astype(np.float64), languages.counts)[:, 0]
+            self._shares = languages.apart * self._meaning + words / self._most
 
     def scores(
         self, cosines: Doubles, bm25: Floats, missing: Rows, rows: Rows | slice = _ALL
@@ -265,7 +251,7 @@ class Fusion:
         if self._languages is None:
             fused *= self._meaning
         else:
-            languages = self._languages[rows]
+            languages = self._languages.of_rows[rows]
             fused *= self._meaning[languages]
             fused -= self._shares[languages]
         fused[missing] = 0
@@ -299,10 +285,9 @@ def rank(
     if query.mode == "dense" or asked is None:
         return _by_meaning(connection, snapshot, query, selection)
     weights, instead = expanded(connection, snapshot, asked)
-    languages = None if query.mode == "lexical" else snapshot.languages(connection)
-    lengths, count = snapshot.lengths(connection), len(snapshot.apart)
-    lexical = bm25(connection, weights, lengths, asked, instead, languages, count)
-    if query.mode == "lexical" or not len(query.vector):
+    lengths = snapshot.lengths(connection)
+    if not len(query.vector):
+        lexical = bm25(connection, weights, lengths, asked, instead)
         rows = selection.best(k, lambda allowed: _words(lexical.scores, allowed), above=0)
         rows, words = best_first(rows, lexical.scores[rows], k)
         scores = words.astype(np.float64)
@@ -310,8 +295,9 @@ def rank(
             scores = np.minimum(scores / (lexical.most or 1.0), 1.0)
         return Ranking(rows, scores, None, words).cut(query)
     meant = QueryVector(query.vector)
-    apart = None if languages is None else meant.cosine(snapshot.apart)
-    fusion = Fusion(float(meant.cosine(snapshot.mean)), lexical, languages, apart)
+    languages = snapshot.languages(connection, meant)
+    lexical = bm25(connection, weights, lengths, asked, instead, languages)
+    fusion = Fusion(float(meant.cosine(snapshot.mean)), lexical, languages)
 
     def scored(allowed: Mask | None) -> Iterator[tuple[int, Doubles]]:
         for first, cosines, missing in vectors.scores(meant):
@@ -335,19 +321,17 @@ def _by_meaning(
     connection: sqlite3.Connection, snapshot: Snapshot, query: CheckedQuery, selection: Selection
 ) -> Ranking:
     k, vectors, meant = query.k + query.offset, snapshot.vectors, QueryVector(query.vector)
-    languages = snapshot.languages(connection)
-    apart = None if languages is None else meant.cosine(snapshot.apart)
+    languages = snapshot.languages(connection, meant)
 
     def near(allowed: Mask | None) -> Iterator[tuple[int, Doubles]]:
         for first, scores in vectors.near(meant, allowed):
-            if languages is not None and apart is not None:
-                scores -= apart[languages[first : first + len(scores)]]
+            if languages is not None:
+                scores -= languages.apart_at(slice(first, first + len(scores)))
             yield first, scores
 
     rows = selection.best(k, near, slack=meant.slack)
-    scores = cosines = vectors.cosines(meant, rows)
-    if languages is not None and apart is not None:
-        scores = cosines - apart[languages[rows]]
+    cosines = vectors.cosines(meant, rows)
+    scores = cosines if languages is None else cosines - languages.apart_at(rows)
     order = np.lexsort((rows, -scores))[:k]
     return Ranking(rows[order], scores[order], cosines[order], None).cut(query)
 

@@ -48,6 +48,7 @@ from pocketquery.sdk.index.untrusted_file import Schema
 from pocketquery.sdk.index.vector_file import (
     SCALE_BYTES,
     Codes,
+    Languages,
     append_vectors,
     create_vectors,
     means_of,
@@ -55,7 +56,7 @@ from pocketquery.sdk.index.vector_file import (
     sums_of,
     without_vectors,
 )
-from pocketquery.sdk.index.vectors import Vectors
+from pocketquery.sdk.index.vectors import QueryVector, Vectors
 from pocketquery.sdk.languages.scripts import language_number
 from pocketquery.sdk.plain_files import close_to_others
 from pocketquery.sdk.words import AUTO, Vocabulary, analyzer_for, detect_language
@@ -98,7 +99,7 @@ class Snapshot:
         generation: counts the commits.
         analyzer: makes terms of texts in the index's language.
         vectors: the rows, deleted ones among them.
-        mean, apart: of the vectors, see :func:`~pocketquery.sdk.index.vector_file.means_of`.
+        mean: of the vectors, see :func:`~pocketquery.sdk.index.vector_file.means_of`.
     """
 
     def __init__(
@@ -112,12 +113,12 @@ class Snapshot:
         self.generation = generation
         self.analyzer = analyzer_for("english" if language == AUTO else language)
         self.vectors = vectors
-        self.mean, self.apart = means_of(sums)
+        self.mean, self._apart = means_of(sums)
         self._numbers = sums[sums[:, 0] > 0, 0]
         self._deleted = deleted
         self._alive: NDArray[np.bool_] | None = None
         self._lengths: NDArray[np.float32] | None = None
-        self._languages: NDArray[np.intp] | None = None
+        self._languages: Languages | None = None
         self._vocabulary: Vocabulary | None = None
 
     def __len__(self) -> int:
@@ -129,13 +130,17 @@ class Snapshot:
             self._lengths = _of_rows(connection, "lengths", _LENGTH).astype(np.float32)
         return self._lengths
 
-    def languages(self, connection: sqlite3.Connection) -> NDArray[np.intp] | None:
-        """intp (n,), which of ``apart`` is of a row's language; None where no two are named."""
-        if self._languages is None and len(self._numbers) > 1:
-            places = np.full(_NUMBERS, len(self._numbers))
-            places[self._numbers] = np.arange(len(self._numbers))
-            self._languages = places[_of_rows(connection, "languages", _LANGUAGE)]
-        return self._languages
+    def languages(self, connection: sqlite3.Connection, query: QueryVector) -> Languages | None:
+        """Its languages, as ``query`` sees them; None where no two are named."""
+        if (count := len(self._numbers)) < 2:
+            return None
+        if self._languages is None:
+            places = np.full(_NUMBERS, count)
+            places[self._numbers] = np.arange(count)
+            of_rows = places[_of_rows(connection, "languages", _LANGUAGE)]
+            counts = np.bincount(of_rows, minlength=count)[:count, None].astype(np.float64)
+            self._languages = Languages(of_rows, counts, self._apart)
+        return self._languages._replace(apart=query.cosine(self._apart))
 
     def vocabulary(self, connection: sqlite3.Connection) -> Vocabulary:
         """Its terms."""

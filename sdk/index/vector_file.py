@@ -21,10 +21,11 @@ import struct
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
-from pocketquery.sdk.arrays import Floats, NDArray
+from pocketquery.sdk.arrays import Doubles, Floats, NDArray, Rows
 from pocketquery.sdk.errors import CorruptArtifactError, UnsupportedVersionError
 from pocketquery.sdk.files import sync_folder, writes
 from pocketquery.sdk.plain_files import mode_for, open_own_file, plain_size
@@ -35,6 +36,7 @@ __all__ = [
     "SUM_UNIT",
     "ZERO",
     "Codes",
+    "Languages",
     "append_vectors",
     "apart_of",
     "create_vectors",
@@ -143,6 +145,25 @@ def merged_sums(*sums: NDArray[np.int64]) -> NDArray[np.int64]:
     merged[:, 0] = numbers
     there: NDArray[np.int64] = merged[merged[:, 1] != 0]
     return there
+
+
+class Languages(NamedTuple):
+    """The languages that an index's rows name, two at least, as one query sees them.
+
+    Attributes:
+        of_rows: intp (n,), the number of each row's language, from 0; l where it has none.
+        counts: float64 (l, 1), of the rows of each.
+        apart: float64 (l + 1,), of their cosines with the query, see :func:`apart_of`.
+    """
+
+    of_rows: Rows
+    counts: Doubles
+    apart: Doubles
+
+    def apart_at(self, rows: Rows | slice) -> Doubles:
+        """``apart`` of each of ``rows``, float64 (m,)."""
+        apart: Doubles = self.apart[self.of_rows[rows]]
+        return apart
 
 
 def means_of(sums: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -14,6 +14,7 @@ from pocketquery.sdk.index.bm25 import Lexical
 from pocketquery.sdk.index.documents import Document
 from pocketquery.sdk.index.index import Index, open_index
 from pocketquery.sdk.index.search import Fusion
+from pocketquery.sdk.index.vector_file import Languages
 from pocketquery.sdk.results.hits import Hit
 from tests.sdk.small_index import WordEncoder, new_index, vectors_of
 
@@ -52,9 +53,10 @@ def test_meaning_says_more_where_words_say_less() -> None:
 
 
 def test_meaning_says_more_of_a_language_without_the_words() -> None:
-    languages = np.repeat([0, 1, 2], 16)  # the last of none
-    words = lexical(*[0.0] * 48)._replace(own=np.array([10.0, 0.0, 0.0]))
-    fusion = Fusion(0.2, words, languages, np.zeros(3))
+    of_rows = np.repeat([0, 1, 2], 16)  # the last of none
+    languages = Languages(of_rows, np.full((2, 1), 16.0), np.zeros(3))
+    words = lexical(*[0.0] * 48)._replace(present=np.array([10.0, 5.0, 10.0]))
+    fusion = Fusion(0.2, words, languages)
     fused = fusion.scores(np.ones(48), words.scores, NONE)
     np.testing.assert_allclose(fused[[0, 16, 32]], [0.25, 0.5, 0.25], atol=1e-12)
     np.testing.assert_allclose(fusion.slack(0.8), 0.5, atol=1e-12)
