@@ -58,7 +58,7 @@ from pocketquery.sdk.index.search import (
     hits_of,
     rank,
 )
-from pocketquery.sdk.index.selection import Selection, without_absent
+from pocketquery.sdk.index.selection import Selection
 from pocketquery.sdk.index.signature import check_claim, check_signed
 from pocketquery.sdk.index.updates import Changes, IndexSource, change_index, read_source
 from pocketquery.sdk.index.vector_file import quantize
@@ -236,19 +236,18 @@ class Index(IndexViews):
         with self._database.reading() as connection:
             snapshot = self._current(connection)
             typed = snapshot.analyzer.query(request.text, prefix=prefix) if request.text else None
-            asked = typed and without_absent(connection, snapshot, typed)
-            selection = Selection.of(connection, snapshot, condition, asked)
+            selection = Selection(connection, snapshot, condition, typed)
 
             def found(request: CheckedQuery) -> Hits:
-                return hits_of(connection, rank(connection, snapshot, request, asked, selection))
+                return hits_of(connection, rank(connection, snapshot, request, selection))
 
             if group_by is None:
                 hits = found(request)
             else:
                 whole = partial(replace, request, offset=0)
                 hits = best_of_groups(lambda k: found(whole(k=k)), group_by, request.k, offset)
-            if typed and asked:
-                hits.absent_phrases = len(typed.phrases) - len(asked.phrases)
+            if typed and selection.query:
+                hits.absent_phrases = len(typed.phrases) - len(selection.query.phrases)
             return hits
 
     def add(self, documents: Iterable[Any], vectors: NDArray[Any] | None = None) -> None:

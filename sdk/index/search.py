@@ -269,7 +269,6 @@ def rank(
     connection: sqlite3.Connection,
     snapshot: Snapshot,
     query: CheckedQuery,
-    asked: Query | None,
     selection: Selection,
 ) -> Ranking:
     """The rows that answer ``query``, best first.
@@ -278,10 +277,9 @@ def rank(
         connection: on the state of ``snapshot``.
         snapshot: its vectors and lengths.
         query: what is searched for.
-        asked: the terms of its text, by the index's analyzer; None where it has none.
-        selection: which rows may be returned.
+        selection: which rows may be returned; has the terms of the query's text.
     """
-    k, vectors = query.k + query.offset, snapshot.vectors
+    k, vectors, asked = query.k + query.offset, snapshot.vectors, selection.query
     if query.mode == "dense" or asked is None:
         return _by_meaning(connection, snapshot, query, selection)
     weights, instead = expanded(connection, snapshot, asked)

@@ -77,15 +77,14 @@ class Query:
     required_phrases: tuple[tuple[str, ...], ...] = ()
     prefix: str = ""
 
-    def matches(self, words: Sequence[str]) -> bool:
-        """Whether a text has the phrases, and none of those excluded.
+    def phrases_in(self, words: Sequence[str]) -> frozenset[tuple[str, ...]]:
+        """The phrases, excluded ones among them, that a text has.
 
         Args:
             words: of the text, as ``Analyzer.sequence`` gives.
         """
-        return all(_within(phrase, words) for phrase in self.phrases) and not any(
-            _within(phrase, words) for phrase in self.excluded_phrases
-        )
+        phrases = {*self.phrases, *self.excluded_phrases}
+        return frozenset(phrase for phrase in phrases if _within(phrase, words))
 
 
 def _within(phrase: Sequence[str], words: Sequence[str]) -> bool:
