@@ -45,11 +45,7 @@ class SystemReadings:
     """
 
     def __init__(
-        self,
-        *,
-        sys: Path | str = "/sys",
-        proc: Path | str = "/proc",
-        nmcli: Path | str = "nmcli",
+        self, *, sys: Path | str = "/sys", proc: Path | str = "/proc", nmcli: Path | str = "nmcli"
     ) -> None:
         try:
             self._psutil: Any = importlib.import_module("psutil")

@@ -25,12 +25,7 @@ from numpy.typing import NDArray
 from pocketquery.sdk.arrays import FloatTensors
 from pocketquery.sdk.bundle.safetensors import parse, parse_metadata, serialize
 from pocketquery.sdk.errors import CorruptArtifactError
-from pocketquery.sdk.files import (
-    make_folder,
-    remove_file,
-    sha256_bytes,
-    write_atomic,
-)
+from pocketquery.sdk.files import make_folder, remove_file, sha256_bytes, write_atomic
 
 __all__ = ["ClientState", "RoundMemory"]
 

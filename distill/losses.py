@@ -27,10 +27,7 @@ def cosine_loss(student: torch.Tensor, teacher: torch.Tensor) -> torch.Tensor:
 
 
 def ranking_loss(
-    student: torch.Tensor,
-    teacher: torch.Tensor,
-    documents: torch.Tensor,
-    temperature: float = 0.05,
+    student: torch.Tensor, teacher: torch.Tensor, documents: torch.Tensor, temperature: float = 0.05
 ) -> torch.Tensor:
     r"""The student ranks a sample of documents as the teacher does.
 
@@ -55,10 +52,7 @@ def ranking_loss(
 
 
 def share_loss(
-    student: torch.Tensor,
-    shares: torch.Tensor,
-    documents: torch.Tensor,
-    temperature: float = 0.05,
+    student: torch.Tensor, shares: torch.Tensor, documents: torch.Tensor, temperature: float = 0.05
 ) -> torch.Tensor:
     r"""The student ranks a sample of documents as a given ranking does, whatever made it.
 

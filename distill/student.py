@@ -162,11 +162,7 @@ def build_student(
     copy_narrowed(source.backbone, backbone, numbers, dimensions)
     if teacher is None and not same_width and source.head is None and head is not None:
         identity_head(head, dimensions)
-    space = {
-        "space_id": joined.space_id,
-        "dimension": joined.dimension,
-        "teacher": joined.name,
-    }
+    space = {"space_id": joined.space_id, "dimension": joined.dimension, "teacher": joined.name}
     tokenizer = copy.deepcopy(source.tokenizer)
     tokenizer.padding_side = "right"
     student = SentenceEncoder(

@@ -59,8 +59,7 @@ def check_graph(student: SentenceEncoder, session: GraphSession, texts: Sequence
         alone.append(session.encode(unpadded))
     torch_vectors = np.concatenate(expected)
     agreement = Agreement(
-        len(texts),
-        *_worst(torch_vectors, np.concatenate(graph_vectors), np.concatenate(alone)),
+        len(texts), *_worst(torch_vectors, np.concatenate(graph_vectors), np.concatenate(alone))
     )
     if not (
         agreement.least_cosine >= LEAST_COSINE

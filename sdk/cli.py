@@ -121,6 +121,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(str(MissingExtraError.of(error.name.partition(".")[0], extra[0])))
     except OSError as error:  # a full disk, a folder that may not be written
         place = error.filename or "a file"
+        if isinstance(error, PermissionError):
+            return _fail(
+                f"{place}: this user may not open it; change its permissions, or name another"
+            )
         return _fail(str(WriteError.of(place, error) if WriteError.is_meant_by(error) else error))
     finally:
         if umask is not None:

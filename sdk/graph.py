@@ -177,9 +177,7 @@ def _options(
     return options
 
 
-def _bindable(
-    tensors: Mapping[str, NDArray[np.float32]],
-) -> dict[str, onnxruntime.OrtValue]:
+def _bindable(tensors: Mapping[str, NDArray[np.float32]]) -> dict[str, onnxruntime.OrtValue]:
     if not tensors:
         return {}
     import onnxruntime

@@ -37,7 +37,7 @@ def lazy_names(
         return value
 
     def names() -> list[str]:
-        return sorted([*vars(sys.modules[package]), *home])
+        return sorted([*home, *(name for name in vars(sys.modules[package]) if name[:2] == "__")])
 
     return get, names
 

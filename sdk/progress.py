@@ -97,12 +97,12 @@ class Progress:
         self._out.flush()
 
     def _line(self, seconds: float) -> str:
-        rate = (self.done - self._began_at) / seconds if seconds > 0 else 0.0
         unit = f" {self._unit}" if self._unit else ""
         speed = self.speed(self.done - self._began_at)
         if self.total is None:
             return f"{self._label} {self.done:,}{unit}  {speed}{self._end}"
-        remaining = _duration((self.total - self.done) / rate) if rate > 0 else "?"
+        left = self._seconds_left(seconds)
+        remaining = "?" if left is None else _duration(left)
         bar = ""
         if self._bar:
             filled = min(_WIDTH, _WIDTH * self.done // max(1, self.total))
@@ -111,6 +111,11 @@ class Progress:
             f"{self._label} {bar}{self.done:,}/{self.total:,}{unit}  {speed}  "
             f"{remaining} left{self._end}"
         )
+
+    def _seconds_left(self, seconds: float) -> float | None:
+        """None where nobody knows yet."""
+        done = self.done - self._began_at
+        return ((self.total or 0) - self.done) * seconds / done if done else None
 
     @property
     def _end(self) -> str:

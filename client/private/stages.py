@@ -257,11 +257,7 @@ def reveal(
 
 
 def _key(
-    seat: Seat,
-    label: Callable[[bytes, bytes, bytes], bytes],
-    neighbour: int,
-    *,
-    sent: bool = True,
+    seat: Seat, label: Callable[[bytes, bytes, bytes], bytes], neighbour: int, *, sent: bool = True
 ) -> bytes:
     """The key of what this device sends a neighbour, or gets from it, under a label."""
     own, other = seat.key.public, seat.key_of(neighbour)

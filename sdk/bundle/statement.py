@@ -202,11 +202,7 @@ class Statement:
             "rollback_from": self.rollback_from,
             "roll_out": None
             if rollout is None
-            else {
-                "share": rollout.share,
-                "salt": rollout.salt.hex(),
-                "rest": vars(rollout.rest),
-            },
+            else {"share": rollout.share, "salt": rollout.salt.hex(), "rest": vars(rollout.rest)},
         }
 
 

@@ -137,8 +137,7 @@ def manifest_bytes(manifest: DeltaManifest) -> bytes:
 
 def _contents(fields: Fields) -> Contents:
     return Contents(
-        fields.hexadecimal("contents_sha256", 64),
-        fields.integer("documents", 0, _MOST_DOCUMENTS),
+        fields.hexadecimal("contents_sha256", 64), fields.integer("documents", 0, _MOST_DOCUMENTS)
     )
 
 

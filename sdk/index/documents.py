@@ -132,7 +132,7 @@ def _as_document(given: object, position: int, first_number: int | None) -> Docu
                 "expected a pair (id, text), a mapping with id and text, or a Document"
             )
         return Document(number, given)
-    if isinstance(given, (tuple, list)) and len(given) == 2:
+    if isinstance(given, (tuple, list)) and len(given) in (2, 3):
         return Document(*given)
     if isinstance(given, Mapping):
         values = dict(given)
@@ -147,8 +147,8 @@ def _as_document(given: object, position: int, first_number: int | None) -> Docu
             metadata = {**values, **metadata}
         return Document(identifier, text, metadata)
     raise InvalidInputError(
-        f"documents[{position}] is a {type(given).__name__}, expected a text, a pair (id, text), a "
-        "mapping with text, or a Document"
+        f"documents[{position}] is a {type(given).__name__}, expected a text, (id, text), "
+        "(id, text, metadata), a mapping with text, or a Document"
     )
 
 

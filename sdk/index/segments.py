@@ -203,10 +203,7 @@ def load_snapshot(connection: sqlite3.Connection, folder: Path, dimension: int) 
 
 
 def append_segments(
-    connection: sqlite3.Connection,
-    folder: Path,
-    documents: Sequence[Document],
-    codes: Codes,
+    connection: sqlite3.Connection, folder: Path, documents: Sequence[Document], codes: Codes
 ) -> None:
     """Add checked ``documents`` with their vectors as the file has them, uint8 (n, d + 4).
 

@@ -320,9 +320,7 @@ def _reached(scores: NDArray[np.floating[Any]], count: int) -> float:
     return float(np.partition(highest, groups - count)[groups - count])
 
 
-def in_blocks(
-    scores: NDArray[np.floating[Any]],
-) -> Iterator[tuple[int, NDArray[np.floating[Any]]]]:
+def in_blocks(scores: NDArray[np.floating[Any]]) -> Iterator[tuple[int, NDArray[np.floating[Any]]]]:
     """Scores that are all there, as :func:`best_of_blocks` takes them."""
     for first in range(0, len(scores), _BLOCK):
         yield first, scores[first : first + _BLOCK]

@@ -52,7 +52,14 @@ if TYPE_CHECKING:
     from pocketquery.sdk.bundle.signature import Key
     from pocketquery.sdk.encoder import Encoder
 
-__all__ = ["build_folder", "has_index", "index_folder", "source_of", "update_folder"]
+__all__ = [
+    "FileProgress",
+    "build_folder",
+    "has_index",
+    "index_folder",
+    "source_of",
+    "update_folder",
+]
 
 _READING = 2  # the version of the rules by which files become passages
 _MOST_DELETED = 0.2  # of the rows; with more, the index is compacted
@@ -162,7 +169,7 @@ def build_folder(
     """Build the index of a folder anew. Arguments and errors as :func:`index_folder`."""
     reader = FolderReader(source, path, on_skipped)
     files = reader.listing.files
-    bar = _FileProgress(len(files)) if show_progress_bar else None
+    bar = FileProgress(len(files)) if show_progress_bar else None
 
     def passages(file: TextFile) -> list[Document]:
         documents = reader.read(file, encoder)
@@ -291,7 +298,7 @@ def update_folder(
     )
 
 
-class _FileProgress(Progress):
+class FileProgress(Progress):
     """Of a folder: how many documents are done, and how many passages of them."""
 
     def __init__(self, files: int) -> None:
@@ -314,6 +321,14 @@ class _FileProgress(Progress):
         rate = self.speed(self._passages - self._resumed)
         self.note(f"{self._passages:,} passages, {rate}")
         super().update(self._files_done() - self.done)
+
+    def _seconds_left(self, seconds: float) -> float | None:
+        """By passages: the files not read yet have as many each as those that were."""
+        done, read = self._passages - self._resumed, len(self._ends) - 1
+        if not done or not read:
+            return None
+        passages = self._ends[-1] * (self.total or read) / read
+        return (passages - self._passages) * seconds / done
 
     def _files_done(self) -> int:
         return bisect_right(self._ends, self._passages) - 1
@@ -338,6 +353,7 @@ def _check_made(index: Index, name: str, known: object, wanted: object) -> None:
     what = {
         "folder": f"of the folder {known}, not of {wanted}",
         "reading": f"by version {known} of the rules that cut files, this is {_READING}",
+        "bundle": f"with {known or 'the built-in encoder'}, not with {wanted or 'it'}",
     }.get(name, f"with {name} {_shown(known)}, not with {_shown(wanted)}")
     raise InvalidInputError(
         f"the index at {index.path} was made {what}. Build it again (without --update; in "

@@ -70,7 +70,8 @@ def snippet(
     hit: HasText | str, query: str | Query, *, length: int = 160, language: str = "english"
 ) -> Snippet:
     """The passage around the words of ``query``, marked; where none is there, as in a hit that was
-    found by meaning, the beginning.
+    found by meaning, the beginning. The name and tags of a file, with which its text begins in an
+    index, are left out where the words are not there alone.
 
     Args:
         hit: a hit, a document or a text.
@@ -86,9 +87,11 @@ def snippet(
     if not isinstance(length, int) or length < 20:
         raise InvalidInputError(f"the length of a snippet is {length!r}, expected at least 20")
     analyzer = analyzer_for(language)
-    line = " ".join(text.split())
     asked = query if isinstance(query, Query) else analyzer.query(check_text(query, "the query"))
+    line, whole = (" ".join(one.split()) for one in (text[_preamble(hit, text) :], text))
     marks = _marks(line, analyzer, asked)
+    if not marks and len(line) < len(whole) and (marks := _marks(whole, analyzer, asked)):
+        line = whole
     start, stop = _window(line, marks, length)
     before, after = _ELLIPSIS * (start > 0), _ELLIPSIS * (stop < len(line))
     shown = [(first, last) for first, last, _ in marks if first >= start and last <= stop]
@@ -97,6 +100,12 @@ def snippet(
         before + line[start:stop] + after,
         tuple((first + shift, last + shift) for first, last in _united(shown)),
     )
+
+
+def _preamble(hit: object, text: str) -> int:
+    """How much of the beginning says what a file is called, which stands beside the snippet."""
+    length = getattr(hit, "metadata", {}).get("preamble")
+    return length if isinstance(length, int) and text[:length].endswith("\n") else 0
 
 
 def _marks(line: str, analyzer: Analyzer, asked: Query) -> list[tuple[int, int, int]]:

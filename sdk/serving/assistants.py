@@ -10,6 +10,7 @@ import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -112,7 +113,12 @@ def mcp_server(place: Path, encoder: QueryEncoder, *, public_key: Any = None) ->
     from mcp.server.mcpserver.exceptions import ToolError
     from mcp.types import ToolAnnotations
 
-    server = MCPServer("pocketquery", instructions=_INSTRUCTIONS, log_level="WARNING")
+    server = MCPServer(
+        "pocketquery",
+        version=version("pocketquery"),
+        instructions=_INSTRUCTIONS,
+        log_level="WARNING",
+    )
     reading = ToolAnnotations(readOnlyHint=True, openWorldHint=False)
 
     @contextmanager
@@ -170,9 +176,17 @@ def _files(index: Index) -> list[File]:
     for document in index.documents():
         path = _path(document)
         before = files.get(path)
-        title = before.title if before else str(document.metadata.get("title") or path)
+        title = before.title if before else _title(document) or path
         files[path] = File(path, title, (before.passages if before else 0) + 1)
     return list(files.values())
+
+
+def _title(document: Document) -> str:
+    """A passage's title without the headings that it ends with."""
+    title, headings = str(document.metadata.get("title") or ""), document.metadata.get("headings")
+    all_headings = list(map(str, headings)) if isinstance(headings, list) else []
+    ends = (": " + ": ".join(all_headings[first:]) for first in range(len(all_headings)))
+    return title.removesuffix(next(filter(title.endswith, ends), ""))
 
 
 def _path(document: Document) -> str:

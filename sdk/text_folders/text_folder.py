@@ -88,8 +88,10 @@ def read_file(
     Ids are ``path#headings``, ``garden.md#roses/pruning``, with ``:2`` for the second passage of a
     section; before the first heading ``path#1``. Metadata has ``title`` (the file's with the
     headings), ``path``, ``headings`` (a list), ``anchor`` and ``line`` where they are known,
-    ``page`` of what has pages, ``part`` (which passage of its section, from 1), and the fields of
-    front matter. Passages of a file that others cannot read are ``private``.
+    ``page`` of what has pages, ``part`` (which passage of its section, from 1), ``preamble`` (so
+    many characters at the beginning of the first are the file's name, aliases and tags, which a
+    snippet leaves out) and the fields of front matter. Passages of a file that others cannot read
+    are ``private``.
 
     Args:
         file: of a :class:`Listing`.
@@ -113,7 +115,9 @@ def read_file(
         raise UnreadError("unreadable", error.strerror or str(error)) from error
     outline.end()
     name = _title_of_name(file)
-    paragraphs = [*_searchable_words(outline, name), *outline.paragraphs]
+    words = _searchable_words(outline, name)
+    preamble = "".join(f"{one.text}\n" for one in words)
+    paragraphs = [*words, *outline.paragraphs]
     if not outline.paragraphs:
         if not outline.title:
             raise UnreadError("without text", "no text")
@@ -129,10 +133,12 @@ def read_file(
         place = section.key if section else f"page-{page}" if page else ""
         for passage in cut_passages([*texts, *group], whole_title, tokens, most):
             parts[place] += 1
+            begins = passage.text.startswith(preamble)
             known = {
                 "anchor": section.anchor if section else "",
                 "line": passage.line,
                 "page": page,
+                "preamble": len(preamble) if begins and not documents else 0,
             }
             metadata = {
                 **fields,

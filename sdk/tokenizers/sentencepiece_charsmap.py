@@ -49,10 +49,7 @@ def _lengths(texts: bytes) -> NDArray[np.int64]:
     return lengths
 
 
-def _check_steps(
-    units: NDArray[np.uint32],
-    lengths: NDArray[np.int64],
-) -> None:
+def _check_steps(units: NDArray[np.uint32], lengths: NDArray[np.int64]) -> None:
     """Walk all ways at once, a byte at a time. A unit with a label is reached from one place alone,
     its own number with the label's bits changed."""
     numbers = np.flatnonzero(units < _VALUE).astype(np.uint32)
@@ -79,8 +76,6 @@ def _check_steps(
     raise ValueError(f"its normalisation has a rule of over {_LONGEST_RULE} bytes")
 
 
-def _offset(
-    units: NDArray[np.uint32],
-) -> NDArray[np.uint32]:
+def _offset(units: NDArray[np.uint32]) -> NDArray[np.uint32]:
     offsets: NDArray[np.uint32] = np.left_shift(units >> 10, (units & 0x200) >> 6, dtype=np.uint32)
     return offsets

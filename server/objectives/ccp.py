@@ -53,8 +53,7 @@ class CcpConfig(Settings):
     temperature: Annotated[float, number(1e-4), "tau"] = 0.1
     normalize: Annotated[bool, "contrast cosines; else raw inner products"] = True
     bn_mode: Annotated[
-        Literal["asym", "vanilla", "none"],
-        "asym, vanilla or none (ProjectionHead)",
+        Literal["asym", "vanilla", "none"], "asym, vanilla or none (ProjectionHead)"
     ] = "asym"
     bank: Annotated[
         Literal["language", "shared", "none"],

@@ -45,9 +45,7 @@ def masked_positions(labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def masked_cross_entropy(
-    states: torch.Tensor,
-    labels: torch.Tensor,
-    cross_entropy: CrossEntropy,
+    states: torch.Tensor, labels: torch.Tensor, cross_entropy: CrossEntropy
 ) -> tuple[torch.Tensor, torch.Tensor]:
     r"""Mean cross entropy over the positions that have a label; no others are predicted.
 

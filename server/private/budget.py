@@ -20,11 +20,7 @@ from typing import Annotated, Literal, get_args
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
 from pocketquery.sdk.settings.declaration import Settings
 from pocketquery.sdk.validation import check, number, whole
-from pocketquery.server.private.accounting import (
-    Adversary,
-    epsilon_of_zcdp,
-    rho_of,
-)
+from pocketquery.server.private.accounting import Adversary, epsilon_of_zcdp, rho_of
 
 __all__ = [
     "TABLE",
@@ -109,12 +105,7 @@ class Season(Settings):
         check("participations", self.participations, whole(1, self.rounds))
 
     def charge(
-        self,
-        number: int,
-        *,
-        counted_on: int = 1,
-        least_honest: int = 1,
-        rho: float | None = None,
+        self, number: int, *, counted_on: int = 1, least_honest: int = 1, rho: float | None = None
     ) -> Charge:
         """The row of round ``number``; ``rho`` of the noise as it is made, else the ideal one."""
         return Charge(

@@ -84,4 +84,4 @@ def test_a_name_that_is_not_there_is_an_attribute_error(name: str) -> None:
 def test_dir_lists_the_public_names() -> None:
     from pocketquery import sdk
 
-    assert set(sdk.__all__) <= set(dir(sdk))
+    assert [name for name in dir(sdk) if name[:2] != "__"] == sorted(sdk.__all__)

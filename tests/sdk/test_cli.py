@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -72,6 +73,17 @@ def test_each_command_has_examples(command: str, shell: Shell) -> None:
 
 def test_without_a_command_it_prints_help(shell: Shell) -> None:
     shell(says="commands")
+
+
+def test_a_file_that_this_user_may_not_read(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", "notes/index.json")
+
+    monkeypatch.setattr("pocketquery.sdk.index.info.read_info", refused)
+    monkeypatch.setattr("pocketquery.sdk.searching.command.open_index", refused)
+    shell(
+        "search", "--index", "notes", "x", code=2, says="notes/index.json: this user may not open"
+    )
 
 
 def test_version(shell: Shell) -> None:

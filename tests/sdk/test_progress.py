@@ -4,6 +4,7 @@ import io
 
 import pytest
 
+from pocketquery.sdk.indexing.folder_index import FileProgress
 from pocketquery.sdk.progress import Progress, progress
 
 
@@ -65,3 +66,15 @@ def test_what_has_no_length_has_no_time_left(clock: list[float]) -> None:
     for _ in progress(iter("ab"), "read", "document", stream=stream):
         clock[0] += 1
     assert stream.getvalue() == "\rread 1 document  1.0/s\rread 2 document  1.0/s\n"
+
+
+def test_the_time_left_of_a_folder_goes_by_passages(
+    clock: list[float], capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown = FileProgress(4)
+    for passages in (10, 10, 980):  # the third file is a log
+        shown.will_encode(passages)
+    clock[0] += 100
+    shown.update(100)
+    line = "index 2/4 documents  0.0/s  21 min left  100 passages, 1.0/s\n"
+    assert capsys.readouterr().err == line

@@ -36,7 +36,7 @@ const watched = (loaded) => ({
   },
 });
 
-/** A text in one line with the query's words marked: { text, marks: [[begin, end], ...] }. */
+/** A text, or a hit's, in one line with the query's words marked: { text, marks: [[begin, end], ...] }. */
 const marked = (text, { query, prefix }, length = Math.max(20, text.length)) =>
   snippet(index, text, query, { length, prefix });
 
@@ -56,10 +56,11 @@ function placeOf({ title, path, headings, page, language }) {
 }
 
 /** What is shown of a hit: its place, and its title and text with the query's words marked. */
-async function passage({ id, score, text, metadata }, asked) {
-  const place = placeOf(metadata);
+async function passage(hit, asked) {
+  const { id, score } = hit;
+  const place = placeOf(hit.metadata);
   const heading = await marked(place.headings.join(" › "), asked);
-  return { id, score, place, heading, name: await marked(place.name, asked), excerpt: await marked(text, asked, EXCERPT) };
+  return { id, score, place, heading, name: await marked(place.name, asked), excerpt: await marked(hit, asked, EXCERPT) };
 }
 
 /** Hits by the file they are of, in the order of its best; a hit of no file stands alone. */

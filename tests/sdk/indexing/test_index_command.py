@@ -67,7 +67,7 @@ def test_an_update_of_nothing_builds(notes: Path, shell: Shell) -> None:
         (["--watch", "--encoded", "a"], "--watch is given with --encoded"),
         (["--update", "--signing-key", "a"], "--update is given with --signing-key"),
         (["--update", "--include", "*.txt"], "made with include none, not with *.txt"),
-        (["--update", "--bundle", "default"], "not with default"),
+        (["--update", "--bundle", "default"], "with the built-in encoder, not with default"),
         (["--update", "--passages"], "--passages is given without --corpus"),
         (["--update", "--output", "elsewhere"], "elsewhere to update; name the folder"),
     ],

@@ -76,6 +76,21 @@ def test_words_of_many_scripts(text: str, query: str, language: str, shown: str)
     assert shown in marked(text, query, language=language)
 
 
+@pytest.mark.parametrize(
+    ("query", "preamble", "shown"),
+    [
+        ("weather", 23, "It poured."),
+        ("poured Bergen", 23, "It poured."),
+        ("Bergen", 23, "rain 🌧 Tuesday, Bergen It poured."),  # why it was found
+        ("weather", 3, "rain 🌧 Tuesday, Bergen It poured."),  # a field of the user's
+    ],
+)
+def test_the_name_and_tags_of_a_file_are_left_out(query: str, preamble: int, shown: str) -> None:
+    text = "rain 🌧\nTuesday, Bergen\nIt poured."
+    document = Document("rain.md#1", text, {"preamble": preamble})
+    assert snippet(document, query).text == shown
+
+
 def test_the_part_with_most_words_of_the_query_is_shown() -> None:
     text = (
         "beans. " + "Nothing here. " * 30 + "Tomatoes and beans. " + "More of it. " * 30 + "beans"

@@ -70,6 +70,7 @@ def test_an_assistant_searches_reads_and_lists(index: Path) -> None:
         )
         files = await call(client, "list", prefix="garden/")
         assert [file["path"] for file in files] == ["garden/pump.md", "garden/trees.md"]
+        assert [file["title"] for file in files] == ["Pump restart", "Trees"]
         assert (await call(client, "list", offset=2))[0]["path"] == "train.md"
 
     asked(index, questions)

@@ -98,6 +98,7 @@ def test_metadata(tmp_path: Path) -> None:
         "headings": [],
         "part": 1,
         "line": 8,
+        "preamble": len("Umwälzpumpe\nheating, pump\n"),
     }
     assert second.text == "First."
     assert second.metadata == {

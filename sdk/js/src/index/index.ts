@@ -48,7 +48,7 @@ export type { Document, Metadata, NewDocument } from "./document.js";
 export { type FacetCount, type FacetOptions, facets, fields, unknownFields } from "./facets.js";
 export type { Filter } from "./filters.js";
 export type { AddOptions, Mode, QueryEncoder, SearchOptions } from "./query.js";
-export { type Snippet, type SnippetOptions, snippet } from "./snippet.js";
+export { type Snippet, type SnippetOptions, type SnippetSource, snippet } from "./snippet.js";
 export type { VectorLike } from "./vectors/vectors.js";
 
 /** A document found. */

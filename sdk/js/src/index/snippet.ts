@@ -10,6 +10,7 @@ import { extendsCharacter, UNSPACED } from "../words/characters.js";
 import type { Query } from "../words/query.js";
 import { hasWord } from "../words/tokens.js";
 import type { Contents } from "./contents.js";
+import type { Metadata } from "./document.js";
 
 /** A part of a text. */
 export interface Snippet {
@@ -26,6 +27,9 @@ export interface SnippetOptions {
   readonly prefix?: boolean;
 }
 
+/** A hit, a document or a text. */
+export type SnippetSource = { readonly text: string; readonly metadata?: Metadata } | string;
+
 type Span = [start: number, stop: number];
 type Mark = [start: number, stop: number, word: number];
 type Wanted = Map<string, number>;
@@ -41,7 +45,8 @@ const LEAST_OF_SENTENCES = 0.6; // of the length, before a snippet without marks
 
 /**
  * The passage of a hit around the words of `query`, marked, in the index's language; where none is there, as in a hit
- * that was found by meaning, the beginning. Words such as "the" and "how" are marked in phrases only; words of the index that
+ * that was found by meaning, the beginning. The name and tags of a file, with which its text begins in an index, are left out
+ * where the words are not there alone. Words such as "the" and "how" are marked in phrases only; words of the index that
  * stood for a mistyped one are marked, too.
  *
  * @param hit a hit, a document or a text
@@ -49,7 +54,7 @@ const LEAST_OF_SENTENCES = 0.6; // of the length, before a snippet without marks
  */
 export async function snippet(
   index: { readonly state: Contents },
-  hit: { readonly text: string } | string,
+  hit: SnippetSource,
   query: string,
   options: SnippetOptions = {},
 ): Promise<Snippet> {
@@ -59,11 +64,17 @@ export async function snippet(
     throw new InvalidInputError(`the length of a snippet is ${show(length)}, expected at least 20`);
   }
   const { analyzer } = index.state;
-  const line = Array.from(chunksOf(text).join(" "));
+  const own = Array.from(text).slice(preambleOf(hit, text)).join("");
+  let line = Array.from(chunksOf(own).join(" "));
   const typed = await analyzer.query(checkText(query, "the query"), prefix);
   const asked = { ...typed, terms: (await index.state.expanded(typed)).weights };
   const common = await analyzer.commonWords();
-  const marks = await analyzer.complete(() => marksIn(line, analyzer, asked, common));
+  let marks = await analyzer.complete(() => marksIn(line, analyzer, asked, common));
+  if (marks.length === 0 && own.length < text.length) {
+    const whole = Array.from(chunksOf(text).join(" "));
+    marks = await analyzer.complete(() => marksIn(whole, analyzer, asked, common));
+    if (marks.length > 0) line = whole;
+  }
   const [start, stop] = windowOf(line, marks, length);
   const [before, after] = [start > 0 ? ELLIPSIS : "", stop < line.length ? ELLIPSIS : ""];
   const units = (from: number, to: number): number => line.slice(from, to).join("").length;
@@ -75,6 +86,12 @@ export async function snippet(
       return [at, at + units(first, last)];
     }),
   };
+}
+
+/** How much of the beginning says what a file is called, which stands beside the snippet; in code points. */
+function preambleOf(hit: SnippetSource, text: string): number {
+  const length = typeof hit === "string" ? undefined : hit.metadata?.["preamble"];
+  return Number.isSafeInteger(length) && Array.from(text)[Number(length) - 1] === "\n" ? Number(length) : 0;
 }
 
 function marksIn(line: Line, analyzer: Analyzer, asked: Query, common: string): Mark[] {

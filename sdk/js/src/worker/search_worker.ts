@@ -26,6 +26,7 @@ import {
   type Snippet,
   snippet,
   type SnippetOptions,
+  type SnippetSource,
   type VectorLike,
 } from "../index/index.js";
 import type { Check } from "../index/folder.js";
@@ -128,7 +129,7 @@ function indexMethods(encoderOf: (id: number) => Encoder, load: LoadProgram): Me
     search: (_, id: number, query: string | VectorLike, options: SearchOptions) =>
       changed(id, (index) => index.search(query, options)), // which takes up what other tabs changed
     refreshIndex: (_, id: number) => changed(id, (index) => index.refresh()),
-    snippetOf: (_, id: number, text: string, query: string, options: SnippetOptions) => snippet(opened(id), text, query, options),
+    snippetOf: (_, id: number, hit: SnippetSource, query: string, options: SnippetOptions) => snippet(opened(id), hit, query, options),
     facetsOf: (_, id: number, field: string, options: FacetOptions) => changed(id, (index) => facets(index, field, options)),
     watchIndex: ({ signal, notify }: Context, id: number) => {
       const index = opened(id);
@@ -207,9 +208,9 @@ export class WorkerIndex {
   }
 
   /** As the function of this name in `pocketquery/index`, with this index; so is `facets`. */
-  async snippet(hit: { readonly text: string } | string, query: string, options: SnippetOptions = {}): Promise<Snippet> {
-    const text = typeof hit === "string" ? hit : hit?.text;
-    return (await this.#caller.call("snippetOf", [this.#id, text, query, options])) as Snippet;
+  async snippet(hit: SnippetSource, query: string, options: SnippetOptions = {}): Promise<Snippet> {
+    const shown = typeof hit === "string" ? hit : { text: hit?.text, metadata: { preamble: hit?.metadata?.["preamble"] } };
+    return (await this.#caller.call("snippetOf", [this.#id, shown, query, options])) as Snippet;
   }
 
   async facets(field: string, options: FacetOptions = {}): Promise<FacetCount[]> {

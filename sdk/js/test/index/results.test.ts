@@ -86,6 +86,10 @@ test("snippets, with marks in UTF-16 units", async () => {
     const pieces = marks.map(([start, stop]) => letters.slice(start, stop).join(""));
     assert.deepEqual(found.marks.map(([start, stop]) => found.text.slice(start, stop)), pieces, what);
   }
+  const hit = { text: "rain 🌧\nTuesday, Bergen\nIt poured.", metadata: { preamble: 23 } };
+  assert.equal((await snippet(index, hit, "weather")).text, "It poured.");
+  assert.equal((await snippet(index, hit, "Bergen")).text, "rain 🌧 Tuesday, Bergen It poured.");
+  assert.equal((await snippet(index, { ...hit, metadata: { preamble: 3 } }, "weather")).text.slice(0, 4), "rain"); // a field of the user's
   await assert.rejects(snippet(index, "text", "text", { length: 19 }), InvalidInputError);
   await assert.rejects(snippet(index, 7 as never, "text"), InvalidInputError);
 });

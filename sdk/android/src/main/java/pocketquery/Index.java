@@ -198,6 +198,21 @@ public final class Index implements AutoCloseable {
         return made;
     }
 
+    /**
+     * The passage of a hit around a query's words, of 160 characters at most; without the name and tags of its file, with which the
+     * text of a folder's file begins in an index, where the words are not there alone.
+     */
+    public Snippet snippet(Hit hit, String query) {
+        Object length = hit.metadata.get("preamble");
+        int[] points = hit.text.codePoints().toArray();
+        int first = length instanceof Number ? ((Number) length).intValue() : 0;
+        if (first < 1 || first > points.length || points[first - 1] != '\n') return snippet(hit.text, query);
+        Snippet own = snippet(new String(points, first, points.length - first), query);
+        if (!own.marks.isEmpty()) return own;
+        Snippet whole = snippet(hit.text, query);
+        return whole.marks.isEmpty() ? own : whole;
+    }
+
     /** The passage of a text around a query's words, of 160 characters at most: {@link #snippet(String, String, int, boolean)}. */
     public Snippet snippet(String text, String query) {
         return snippet(text, query, 160, false);
