@@ -209,7 +209,7 @@ def over(name: str, read: dict[str, Language], place: Path) -> Iterator[Asked]:
                     most = lexical.most or 1.0
                     z = (snapshot.vectors.cosines(meant, rows) - mean) / max(1 - mean, 0.05)
                     b = lexical.scores.astype(np.float64) / most
-                    yield Asked(kind, f"{other} {name}", z, b, lexical.present / most, right)
+                    yield Asked(kind, f"{other} {name}", z, b, float(lexical.present) / most, right)
 
 
 def ndcg(scores: Scores, right: int) -> float:
