@@ -272,8 +272,15 @@ def _source(
             )
     source = start if isinstance(start, SentenceEncoder) else load_student("default")
     if start == "random":
+        wanted = StudentShape.parse(shape)
+        if wanted.subvector:
+            raise InvalidInputError(
+                f'student shape "{shape}" with a random start: rows that share a code stay alike, '
+                "and which do would be as random as the rows, so they hardly learn; leave "
+                f"-pq{wanted.subvector} out, or start from an encoder"
+            )
         source = random_start(
-            StudentShape.parse(shape),
+            wanted,
             tokenizer or source.tokenizer,
             max_length=config.max_length,
             seed=training.seed,

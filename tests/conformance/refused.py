@@ -9,7 +9,9 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import math
 import shutil
+import struct
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -268,9 +270,8 @@ def _bundles() -> Iterator[Case]:
         "a prefix of 17 characters", _refit(BUNDLE, {"tokenizer.json": json.dumps(words).encode()})
     )
     adapter = read["adapter.safetensors"]
-    yield case(
-        "an adapter of NaN", _refit(BUNDLE, {"adapter.safetensors": adapter[:-2] + b"\0\x7e"})
-    )
+    nan = adapter[:-4] + struct.pack("<f", math.nan)  # its tensors are float32
+    yield case("an adapter of NaN", _refit(BUNDLE, {"adapter.safetensors": nan}))
     renamed = adapter.replace(b"query.down", b"query.dowm")
     yield case("an adapter of others", _refit(BUNDLE, {"adapter.safetensors": renamed}))
 

@@ -106,6 +106,14 @@ def test_any_start_with_any_vocabulary_joins_the_space(tmp_path: Path) -> None:
         assert student.prompts == {}
 
 
+def test_product_codes_of_random_rows_are_refused(tmp_path: Path) -> None:
+    teacher = asked(bert_teacher(width=96))
+    with pytest.raises(InvalidInputError, match="leave -pq4 out, or start from an encoder"):
+        distill(
+            teacher, sentences(), tmp_path / "s", start="random", student=StudentConfig("1x64-pq4")
+        )
+
+
 def test_the_teachers_own_layers_are_taken_where_its_vectors_are_in_a_file(tmp_path: Path) -> None:
     teacher, texts = bert_teacher(), sentences(60)
     np.savez(
