@@ -26,7 +26,7 @@ from pocketquery.sdk.files import make_folder, sha256_bytes, write_atomic
 from pocketquery.sdk.settings.declaration import Settings
 from pocketquery.sdk.validation import Rule, whole
 
-__all__ = ["Account", "Ledger", "LEDGER", "cost_of", "epsilon_of", "season_epsilon"]
+__all__ = ["Account", "Ledger", "LEDGER", "cost_of", "epsilon_of"]
 
 LEDGER = "privacy.json"
 """Its name beside the query store."""
@@ -199,17 +199,6 @@ def epsilon_of(rho: float, delta: float) -> float:
             for order in _ORDERS
         ),
     )
-
-
-def season_epsilon(privacy: Privacy, encoding: Encoding, delta: float) -> float:
-    """What a ledger counts of a season in which its device took part as often as it may.
-
-    Args:
-        privacy, encoding: of its rounds; see :func:`cost_of`.
-        delta: of that epsilon.
-    """
-    account = Account(spent=privacy.participations * cost_of(privacy, encoding))
-    return epsilon_of(account.rho, delta)
 
 
 _TEXT = Rule(lambda value: isinstance(value, str) and len(value) <= 64, "up to 64 characters")

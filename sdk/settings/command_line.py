@@ -18,13 +18,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, get_args, get_origin
 
-from pocketquery.sdk.commands import Parsed, add_action, add_command
+from pocketquery.sdk.commands import Parsed, add_command
 from pocketquery.sdk.settings.declaration import Declared, Part, declared
 
 if TYPE_CHECKING:
     from pocketquery.sdk.commands import Subparsers
 
-__all__ = ["add_options", "add_settings_action", "add_settings_command", "read_options"]
+__all__ = ["add_options", "add_settings_command", "read_options"]
 
 Chosen = TypeVar("Chosen")
 
@@ -72,27 +72,6 @@ def add_settings_command(
         examples,
         lambda arguments: run(read_options(options, arguments)),
     )
-    add_options(parser, options)
-    return parser
-
-
-def add_settings_action(
-    actions: Any, name: str, summary: str, options: type[Chosen], run: Callable[[Chosen, bool], int]
-) -> argparse.ArgumentParser:
-    """Add an action of a sub-command (``privacy plan``), which can print JSON; returns its parser.
-
-    Args:
-        actions: argparse's, of the sub-command.
-        name: of the action.
-        summary: its help.
-        options: the settings that become its options.
-        run: gets one of them, and whether JSON is wanted; returns the exit code.
-    """
-
-    def read_and_run(arguments: argparse.Namespace) -> int:
-        return run(read_options(options, arguments), arguments.json)
-
-    parser = add_action(actions, name, summary, read_and_run)
     add_options(parser, options)
     return parser
 

@@ -17,24 +17,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pocketquery.sdk.errors import InvalidInputError, MissingExtraError
-from pocketquery.sdk.validation import check, number, one_of, whole
+from pocketquery.sdk.errors import MissingExtraError
+from pocketquery.sdk.validation import check, number, whole
 
-__all__ = [
-    "ADVERSARIES",
-    "Adversary",
-    "epsilon",
-    "epsilon_of_zcdp",
-    "least_honest",
-    "multiplier_for",
-    "participations_needed",
-    "rho_of",
-]
+__all__ = ["Adversary", "epsilon_of_zcdp", "least_honest", "rho_of"]
 
 Adversary = Literal["H", "M", "R"]
-ADVERSARIES: tuple[Adversary, ...] = ("H", "M", "R")
-
-_LARGEST_MULTIPLIER = 1e4
 
 
 def least_honest(neighbours: int, threshold: int) -> int:
@@ -49,17 +37,6 @@ def least_honest(neighbours: int, threshold: int) -> int:
     check("neighbours", neighbours, whole())
     check("threshold", threshold, whole(neighbours // 2 + 1, neighbours))
     return threshold - (2 * threshold - neighbours - 1) + 1
-
-
-def participations_needed(rounds: int, cohort: int, fleet: int) -> int:
-    """How often the most frequent of ``fleet`` devices takes part, at least, in ``rounds``."""
-    for name, value in (("rounds", rounds), ("cohort", cohort), ("fleet", fleet)):
-        check(name, value, whole())
-    if cohort > fleet:
-        raise InvalidInputError(
-            f"the cohort is {cohort} of {fleet} devices, expected at most as many as there are"
-        )
-    return -(-rounds * cohort // fleet)
 
 
 def rho_of(noise_multiplier: float, participations: int = 1) -> float:
@@ -88,65 +65,3 @@ def epsilon_of_zcdp(rho: float, delta: float) -> float:
     accountant = RdpAccountant()
     accountant.compose(ZCDpEvent(rho, 0.0))
     return float(accountant.get_epsilon(delta))
-
-
-def epsilon(
-    adversary: Adversary,
-    noise_multiplier: float,
-    participations: int,
-    delta: float,
-    *,
-    honest: tuple[int, int] | None = None,
-) -> float:
-    """Epsilon of a device that took part ``participations`` times in a season.
-
-    Args:
-        adversary: against whom.
-        noise_multiplier: z, standard deviations of a sum's noise over a change's largest norm.
-        participations: P.
-        delta: of the (epsilon, delta).
-        honest: for M: the least number of honest devices in a sum it can learn
-            (:func:`least_honest`), and the number the multiplier counts on
-            (:func:`~pocketquery.client.private.noise.counted_on`).
-
-    Raises:
-        InvalidInputError: a value out of its range, or M without ``honest``.
-        MissingExtraError: dp-accounting is not installed.
-    """
-    check("adversary", adversary, one_of(*ADVERSARIES))
-    rho = rho_of(noise_multiplier, participations)
-    if adversary == "M":
-        if honest is None:
-            raise InvalidInputError(
-                "found no number of honest devices, expected (least_honest, counted_on): a server "
-                "that deviates leaves out what noise it can"
-            )
-        least, counted = honest
-        rho *= max(1.0, counted / least)
-    return epsilon_of_zcdp(rho, delta)
-
-
-def multiplier_for(target: float, participations: int, delta: float) -> float:
-    """The least noise multiplier whose season costs at most ``target``, against H and R.
-
-    Raises:
-        InvalidInputError: an epsilon that is not above 0, or that no multiplier reaches.
-        MissingExtraError: dp-accounting is not installed.
-    """
-    check("epsilon", target, number(above=0))
-
-    def epsilon_of(multiplier: float) -> float:
-        return epsilon("H", multiplier, participations, delta)
-
-    low, high = 1e-3, 1.0
-    while epsilon_of(high) > target:
-        low, high = high, 2.0 * high
-        if high > _LARGEST_MULTIPLIER:
-            raise InvalidInputError(
-                f"epsilon is {target:g} at delta {delta:g}, which no noise multiplier up to "
-                f"{_LARGEST_MULTIPLIER:g} reaches; ask for a larger one"
-            )
-    while high - low > 1e-6 * high:
-        middle = (low + high) / 2
-        low, high = (middle, high) if epsilon_of(middle) > target else (low, middle)
-    return high

@@ -11,7 +11,6 @@ device may take part in.
 
 from __future__ import annotations
 
-import math
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -34,7 +33,6 @@ __all__ = [
     "rows",
     "set_state",
     "spent",
-    "total",
 ]
 
 ChargeState = Literal["charged", "unmasked", "released", "rejected", "skipped"]
@@ -199,17 +197,6 @@ def spent(charges: Sequence[Charge]) -> dict[str, Spent]:
     for one in charges:
         by_season.setdefault(one.season, []).append(one)
     return {name: _spent(name, charged) for name, charged in by_season.items()}
-
-
-def total(seasons: Sequence[Spent]) -> Spent:
-    """What several seasons together have cost a device that took part in all of them."""
-    return Spent(
-        season=", ".join(one.season for one in seasons),
-        rounds=sum(one.rounds for one in seasons),
-        participations=sum(one.participations for one in seasons),
-        noise_multiplier=min((one.noise_multiplier for one in seasons), default=math.inf),
-        rho={who: sum(one.rho[who] for one in seasons) for who in get_args(Adversary)},
-    )
 
 
 def refusal(charges: Sequence[Charge], season: Season, row: Charge) -> str | None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 import sys
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pocketquery.sdk.commands import add_command
+from pocketquery.sdk.commands import add_action, add_command
 from pocketquery.sdk.errors import ArtifactNotFoundError, CorruptArtifactError
-from pocketquery.sdk.settings.command_line import add_settings_action
+from pocketquery.sdk.settings.command_line import add_options, read_options
 from pocketquery.sdk.settings.declaration import Option, Settings
 from pocketquery.sdk.validation import whole
 from pocketquery_privacy import EXPERIMENTAL
@@ -74,14 +76,14 @@ def privacy(subparsers: Any) -> None:
     )
     actions = parser.add_subparsers(metavar="action", required=True)
     for action in (
-        add_settings_action(
+        _add_action(
             actions,
             "plan",
             "participations, noise, bytes and expected loss of a federation",
             Wanted,
             _plan,
         ),
-        add_settings_action(
+        _add_action(
             actions,
             "report",
             "the page for a privacy officer, from what has run",
@@ -90,6 +92,27 @@ def privacy(subparsers: Any) -> None:
         ),
     ):
         action.description = f"{action.description} {EXPERIMENTAL}"
+
+
+def _add_action(
+    actions: Any, name: str, summary: str, options: type[Any], run: Callable[[Any, bool], int]
+) -> argparse.ArgumentParser:
+    """Add an action of a sub-command that can print JSON; returns its parser.
+
+    Args:
+        actions: argparse's, of the sub-command.
+        name: of the action.
+        summary: its help.
+        options: the settings that become its options.
+        run: gets one of them, and whether JSON is wanted; returns the exit code.
+    """
+
+    def read_and_run(arguments: argparse.Namespace) -> int:
+        return run(read_options(options, arguments), arguments.json)
+
+    parser = add_action(actions, name, summary, read_and_run)
+    add_options(parser, options)
+    return parser
 
 
 def _plan(wanted: Wanted, as_json: bool) -> int:

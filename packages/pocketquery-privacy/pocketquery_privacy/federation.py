@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, get_args
 
 from pocketquery.client.private.ledger import Ledger
 from pocketquery.client.private.rules import DeviceRules
@@ -19,7 +19,7 @@ from pocketquery.sdk.errors import (
     PocketQueryError,
 )
 from pocketquery.server.private.accounting import Adversary, least_honest
-from pocketquery.server.private.budget import Charge, Season, Spent, spent, total
+from pocketquery.server.private.budget import Charge, Season, Spent, spent
 from pocketquery.server.private.settings import SecureSettings
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "count_participations",
     "read_attacks",
     "read_json",
+    "total",
 ]
 
 ATTACKS = Path("docs/results/privacy_attacks.json")
@@ -226,6 +227,17 @@ def count_participations(
     if devices is not None:
         counts[0] += devices - len(paths)
     return dict(sorted(counts.items()))
+
+
+def total(seasons: Sequence[Spent]) -> Spent:
+    """What several seasons together have cost a device that took part in all of them."""
+    return Spent(
+        season=", ".join(one.season for one in seasons),
+        rounds=sum(one.rounds for one in seasons),
+        participations=sum(one.participations for one in seasons),
+        noise_multiplier=min((one.noise_multiplier for one in seasons), default=math.inf),
+        rho={who: sum(one.rho[who] for one in seasons) for who in get_args(Adversary)},
+    )
 
 
 def _finite(one: Spent, who: Adversary, delta: float | None) -> float | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -17,11 +17,11 @@ from markupsafe import Markup
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.files import check_file_replaceable, write_atomic
 from pocketquery.server.pages.page import page, settings_table
-from pocketquery.server.private.accounting import ADVERSARIES, Adversary
-from pocketquery.server.private.budget import Spent, refusal, spent, total
+from pocketquery.server.private.accounting import Adversary
+from pocketquery.server.private.budget import Spent, refusal, spent
 from pocketquery_privacy import EXPERIMENTAL
 from pocketquery_privacy.attacks import attack_tables
-from pocketquery_privacy.federation import Federation
+from pocketquery_privacy.federation import Federation, total
 
 __all__ = ["privacy_page", "write_page"]
 
@@ -82,7 +82,12 @@ def privacy_page(federation: Federation) -> str:
         attacks=attacks,
         settings=Markup(settings_table(_settings(federation))),
         budget=[
-            [name, one.rounds, one.participations, *(epsilon(one, who) for who in ADVERSARIES)]
+            [
+                name,
+                one.rounds,
+                one.participations,
+                *(epsilon(one, who) for who in get_args(Adversary)),
+            ]
             for name, one in _costs(federation, planned)
         ],
         **_next_round(federation),

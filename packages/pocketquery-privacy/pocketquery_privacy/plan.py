@@ -12,17 +12,16 @@ from typing import Annotated, Any, Literal
 
 from pocketquery.client.private.binding import Privacy
 from pocketquery.client.private.encoding import Encoding, choose_encoding, value_range
-from pocketquery.client.private.ledger import season_epsilon
+from pocketquery.client.private.ledger import Account, cost_of, epsilon_of
 from pocketquery.client.private.noise import counted_on, rho, sigma
 from pocketquery.client.private.rules import DeviceRules
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.settings.declaration import Option, Settings
-from pocketquery.sdk.validation import check_fields, number, optional, whole
+from pocketquery.sdk.validation import check, check_fields, number, optional, whole
 from pocketquery.server.private.accounting import (
     epsilon_of_zcdp,
     least_honest,
-    multiplier_for,
-    participations_needed,
+    rho_of,
 )
 from pocketquery_privacy.round_costs import (
     bytes_down,
@@ -37,12 +36,13 @@ from pocketquery_privacy.utility import (
     noise_after,
 )
 
-__all__ = ["Plan", "Wanted", "plan"]
+__all__ = ["Plan", "Wanted", "multiplier_for", "participations_needed", "plan"]
 
 from pocketquery.server.private.settings import LEAST_COHORT
 
 _WARNED_BYTES = 100_000
 _WEAK_EPSILON = 8.0
+_LARGEST_MULTIPLIER = 1e4
 _MOST_SHARE_USED = (
     0.7  # of all allowed participations; the rest of the fleet is asleep, offline or declines
 )
@@ -219,6 +219,17 @@ def plan(request: Wanted) -> Plan:
     return Plan(**{**vars(planned), "warnings": tuple(_warnings(planned))})
 
 
+def participations_needed(rounds: int, cohort: int, fleet: int) -> int:
+    """How often the most frequent of ``fleet`` devices takes part, at least, in ``rounds``."""
+    for name, value in (("rounds", rounds), ("cohort", cohort), ("fleet", fleet)):
+        check(name, value, whole())
+    if cohort > fleet:
+        raise InvalidInputError(
+            f"the cohort is {cohort} of {fleet} devices, expected at most as many as there are"
+        )
+    return -(-rounds * cohort // fleet)
+
+
 def _participations(request: Wanted) -> int:
     """How often a device takes part, where its ledger and its rest allow that."""
     needed = participations_needed(request.rounds, request.cohort, request.fleet)
@@ -243,6 +254,32 @@ def _over_selection(request: Wanted, times: int) -> float:
     return min(_ADVISED_OVER_SELECTION / willing if willing > 0 else math.inf, 1 / share)
 
 
+def multiplier_for(target: float, participations: int, delta: float) -> float:
+    """The least noise multiplier whose season costs at most ``target``, against H and R.
+
+    Raises:
+        InvalidInputError: an epsilon that is not above 0, or that no multiplier reaches.
+        MissingExtraError: dp-accounting is not installed.
+    """
+    check("epsilon", target, number(above=0))
+
+    def epsilon_of(multiplier: float) -> float:
+        return epsilon_of_zcdp(rho_of(multiplier, participations), delta)
+
+    low, high = 1e-3, 1.0
+    while epsilon_of(high) > target:
+        low, high = high, 2.0 * high
+        if high > _LARGEST_MULTIPLIER:
+            raise InvalidInputError(
+                f"epsilon is {target:g} at delta {delta:g}, which no noise multiplier up to "
+                f"{_LARGEST_MULTIPLIER:g} reaches; ask for a larger one"
+            )
+    while high - low > 1e-6 * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if epsilon_of(middle) > target else (low, middle)
+    return high
+
+
 def _epsilons(
     request: Wanted, encoding: Encoding, z: float, times: int, counted: int, missing: float
 ) -> dict[str, float]:
@@ -256,7 +293,8 @@ def _ledger_epsilon(
     request: Wanted, encoding: Encoding, z: float, times: int, counted: int
 ) -> float:
     privacy = Privacy("devices", float(z), counted, "1", times)
-    return season_epsilon(privacy, encoding, request.delta)
+    account = Account(spent=times * cost_of(privacy, encoding))
+    return epsilon_of(account.rho, request.delta)
 
 
 def _warnings(plan: Plan) -> list[str]:

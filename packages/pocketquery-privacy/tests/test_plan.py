@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import tomllib
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,13 +17,68 @@ from pocketquery.client.private.ledger import Account, cost_of, epsilon_of
 from pocketquery.client.private.noise import counted_on
 from pocketquery.sdk.cli import main
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery_privacy.plan import Plan, Wanted, plan
+from pocketquery.server.private.accounting import epsilon_of_zcdp, rho_of
+from pocketquery_privacy.plan import (
+    Plan,
+    Wanted,
+    multiplier_for,
+    participations_needed,
+    plan,
+)
 from pocketquery_privacy.round_costs import (
     bytes_down,
     bytes_up,
     overrun_risk,
     unrecoverable_risk,
 )
+
+
+@pytest.mark.parametrize(
+    ("wanted", "once", "five_times"), [(1, 4.53, 10.13), (2, 2.38, 5.33), (4, 1.27, 2.835)]
+)
+def test_the_multiplier_for_an_epsilon(wanted: float, once: float, five_times: float) -> None:
+    """A little more than exact accounting of Gaussian noise asks for: 4.23 and 9.45, 2.23 and 4.99,
+    1.19 and 2.67."""
+    assert multiplier_for(wanted, 1, 1e-6) == pytest.approx(once, abs=0.006)
+    assert multiplier_for(wanted, 5, 1e-6) == pytest.approx(five_times, abs=0.006)
+
+
+@pytest.mark.parametrize(
+    ("fleet", "cohort", "needed"),
+    [
+        (1_000, 100, (1, 5, 20)),
+        (10_000, 100, (1, 1, 2)),
+        (10_000, 1_000, (1, 5, 20)),
+        (100_000, 1_000, (1, 1, 2)),
+        (100_000, 10_000, (1, 5, 20)),
+        (1_000_000, 1_000, (1, 1, 1)),
+        (1_000_000, 10_000, (1, 1, 2)),
+    ],
+)
+def test_participations_needed(fleet: int, cohort: int, needed: tuple[int, ...]) -> None:
+    """In 10, 50 and 200 rounds."""
+    assert tuple(participations_needed(t, cohort, fleet) for t in (10, 50, 200)) == needed
+
+
+def test_the_multiplier_is_the_least_that_does() -> None:
+    """What it costs is at most what was wanted, and hardly less."""
+    multiplier = multiplier_for(2.0, 3, 1e-7)
+    found = epsilon_of_zcdp(rho_of(multiplier, 3), 1e-7)
+    assert found <= 2.0
+    assert found == pytest.approx(2.0, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: multiplier_for(0.0, 1, 1e-6), "epsilon is 0.0"),
+        (lambda: multiplier_for(1e-9, 1, 1e-12), "ask for a larger one"),
+        (lambda: participations_needed(10, 200, 100), "cohort is 200 of 100"),
+    ],
+)
+def test_what_no_noise_and_no_fleet_reaches(call: Callable[[], float], message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        call()
 
 
 @pytest.mark.parametrize(

@@ -26,11 +26,11 @@ from pocketquery.server.federation.orchestration.federation import JOURNAL
 from pocketquery.server.federation.orchestration.journal import Journal
 from pocketquery.server.federation.rounds.options import FederationOptions
 from pocketquery.server.federation.rounds.round_report import RoundReport
-from pocketquery.server.private.accounting import epsilon
-from pocketquery.server.private.budget import Charge, charge
+from pocketquery.server.private.accounting import epsilon_of_zcdp, rho_of
+from pocketquery.server.private.budget import Charge, Season, charge, spent
 from pocketquery_privacy import EXPERIMENTAL
 from pocketquery_privacy.command import ReportOptions, read_federation
-from pocketquery_privacy.federation import Federation, read_attacks
+from pocketquery_privacy.federation import Federation, read_attacks, total
 from pocketquery_privacy.page import privacy_page
 from tests.server.federation.small_federation import Files, opened
 from tests.server.private.bindings import noisy_binding
@@ -308,8 +308,18 @@ def test_the_documents_table_of_epsilon_is_computed() -> None:
     assert [float(multiplier) for multiplier, _ in rows] == [1, 2, 2.4, 4]
     for multiplier, cells in rows:
         for times, cell in zip((1, 2, 5, 10), re.findall(r"[\d.]+", cells), strict=True):
-            accounted = epsilon("H", float(multiplier), times, 1e-6)
+            accounted = epsilon_of_zcdp(rho_of(float(multiplier), times), 1e-6)
             assert float(cell) == pytest.approx(accounted, abs=0.0051)
+
+
+def test_seasons_add_up() -> None:
+    """As rho."""
+    a = Season("a", noise_multiplier=2.0)
+    b = Season("b", noise_multiplier=4.0)
+    found = spent([a.charge(0), b.charge(10)])
+    both = total([found["a"], found["b"]])
+    assert both.rho["H"] == pytest.approx(1 / 8 + 1 / 32)
+    assert both.epsilon("R", 1e-6) > found["a"].epsilon("R", 1e-6)
 
 
 def test_a_fleet_smaller_than_its_ledgers_is_refused(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ from pocketquery.server.federation.releases.gate_report import (
 )
 from pocketquery.server.federation.releases.risen import DEPTH, most_risen
 
-__all__ = ["Gate", "GateCollection", "accept"]
+__all__ = ["Gate", "GateCollection"]
 
 
 @dataclass(frozen=True)
@@ -268,14 +268,3 @@ class Gate:
             health=Health(*[math.nan] * len(dataclasses.fields(Health))),
             settings=self._settings,
         )
-
-
-def accept(
-    bundle: Bundle,
-    old_adapter: AdapterSource | None,
-    new_adapter: AdapterSource,
-    gate_data: GateCollection,
-    settings: GateSettings | None = None,
-) -> AcceptanceReport:
-    """Judge one candidate. Arguments and errors as :class:`Gate` and :meth:`Gate.judge`."""
-    return Gate(bundle, gate_data, settings).judge(old_adapter, new_adapter)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
-from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -14,13 +13,11 @@ from hypothesis import strategies as st
 from pocketquery.client.private.noise import counted_on
 from pocketquery.sdk.errors import InvalidInputError, MissingExtraError
 from pocketquery.server.private.accounting import (
-    epsilon,
     epsilon_of_zcdp,
     least_honest,
-    multiplier_for,
-    participations_needed,
     rho_of,
 )
+from pocketquery.server.private.budget import Season
 
 _DELTA = 1e-6
 
@@ -38,13 +35,13 @@ _TIMES = (1, 2, 5, 10, 20)
 def test_epsilon_after_participations(multiplier: int) -> None:
     """Every cell of the table; the least that the same noise could cost is a little below."""
     for times, (devices, least) in zip(_TIMES, _AFTER[multiplier], strict=True):
-        assert epsilon("H", multiplier, times, _DELTA) == _three(devices)
+        assert epsilon(multiplier, times, _DELTA) == _three(devices)
         assert _exact(multiplier, times, _DELTA) == _three(least)
 
 
 def test_epsilon_of_the_defaults() -> None:
     """Multiplier 2.4, one participation, delta 1e-6."""
-    assert epsilon("H", 2.4, 1, _DELTA) == _three(1.98)
+    assert epsilon(2.4, 1, _DELTA) == _three(1.98)
 
 
 @pytest.mark.parametrize(
@@ -54,35 +51,8 @@ def test_epsilon_of_the_defaults() -> None:
 def test_epsilon_at_a_delta_of_the_fleet(fleet: float, once: float, five_times: float) -> None:
     """Delta = N^-1.1, multiplier 2."""
     delta = fleet**-1.1
-    assert epsilon("H", 2.0, 1, delta) == _three(once)
-    assert epsilon("H", 2.0, 5, delta) == _three(five_times)
-
-
-@pytest.mark.parametrize(
-    ("wanted", "once", "five_times"), [(1, 4.53, 10.13), (2, 2.38, 5.33), (4, 1.27, 2.835)]
-)
-def test_the_multiplier_for_an_epsilon(wanted: float, once: float, five_times: float) -> None:
-    """A little more than exact accounting of Gaussian noise asks for: 4.23 and 9.45, 2.23 and 4.99,
-    1.19 and 2.67."""
-    assert multiplier_for(wanted, 1, _DELTA) == pytest.approx(once, abs=0.006)
-    assert multiplier_for(wanted, 5, _DELTA) == pytest.approx(five_times, abs=0.006)
-
-
-@pytest.mark.parametrize(
-    ("fleet", "cohort", "needed"),
-    [
-        (1_000, 100, (1, 5, 20)),
-        (10_000, 100, (1, 1, 2)),
-        (10_000, 1_000, (1, 5, 20)),
-        (100_000, 1_000, (1, 1, 2)),
-        (100_000, 10_000, (1, 5, 20)),
-        (1_000_000, 1_000, (1, 1, 1)),
-        (1_000_000, 10_000, (1, 1, 2)),
-    ],
-)
-def test_participations_needed(fleet: int, cohort: int, needed: tuple[int, ...]) -> None:
-    """In 10, 50 and 200 rounds."""
-    assert tuple(participations_needed(t, cohort, fleet) for t in (10, 50, 200)) == needed
+    assert epsilon(2.0, 1, delta) == _three(once)
+    assert epsilon(2.0, 5, delta) == _three(five_times)
 
 
 @pytest.mark.parametrize(
@@ -97,22 +67,16 @@ def test_a_deviating_server_leaves_less_noise(
     group: int, neighbours: int, threshold: int, expected: tuple[float, ...]
 ) -> None:
     """Multipliers 2, 2.4 and 4, one participation."""
-    honest = (least_honest(neighbours, threshold), counted_on(group))
     for multiplier, value in zip((2.0, 2.4, 4.0), expected, strict=True):
-        found = epsilon("M", multiplier, 1, _DELTA, honest=honest)
-        assert found == _three(value)
+        charge = Season("spring", noise_multiplier=multiplier).charge(
+            0, counted_on=counted_on(group), least_honest=least_honest(neighbours, threshold)
+        )
+        assert epsilon_of_zcdp(charge.cost("M"), _DELTA) == _three(value)
 
 
 def test_the_least_honest_of_a_sum() -> None:
     """The specification's table of groups."""
     assert [least_honest(k, t) for k, t in ((19, 12), (84, 51), (200, 121))] == [9, 35, 81]
-
-
-def test_more_honest_devices_than_counted_on_do_not_lower_epsilon() -> None:
-    """A small complete group: the bound stays that of the honest-but-curious server."""
-    honest = (35, 20)
-    against_m = epsilon("M", 2.0, 1, _DELTA, honest=honest)
-    assert against_m == epsilon("H", 2.0, 1, _DELTA)
 
 
 @settings(deadline=None, max_examples=30)
@@ -123,35 +87,21 @@ def test_epsilon_falls_with_noise_and_grows_with_participations(
     multiplier: float, factor: float, times: int, delta: float
 ) -> None:
     """The zCDP bound is never below the exact value for Gaussian noise."""
-    found = epsilon("H", multiplier, times, delta)
-    assert epsilon("R", multiplier, times, delta) == found
-    louder = epsilon("H", multiplier * factor, times, delta)
-    assert louder < found < epsilon("H", multiplier, times + 1, delta)
+    found = epsilon(multiplier, times, delta)
+    louder = epsilon(multiplier * factor, times, delta)
+    assert louder < found < epsilon(multiplier, times + 1, delta)
     assert _exact(multiplier, times, delta) <= found
-
-
-def test_the_multiplier_is_the_least_that_does() -> None:
-    """What it costs is at most what was wanted, and hardly less."""
-    multiplier = multiplier_for(2.0, 3, 1e-7)
-    found = epsilon("H", multiplier, 3, 1e-7)
-    assert found <= 2.0
-    assert found == pytest.approx(2.0, abs=1e-4)
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: epsilon(cast(Any, "D"), 2.0, 1, _DELTA), "adversary is 'D'"),
-        (lambda: epsilon("H", 0.0, 1, _DELTA), "noise_multiplier is 0.0"),
-        (lambda: epsilon("H", math.nan, 1, _DELTA), "noise_multiplier is nan"),
-        (lambda: epsilon("H", 2.0, 0, _DELTA), "participations is 0"),
-        (lambda: epsilon("H", 2.0, 1, 0.0), "delta is 0.0"),
-        (lambda: epsilon("H", 2.0, 1, 1.0), "delta is 1.0"),
-        (lambda: epsilon("M", 2.0, 1, _DELTA), "no number of honest devices"),
+        (lambda: epsilon(0.0, 1, _DELTA), "noise_multiplier is 0.0"),
+        (lambda: epsilon(math.nan, 1, _DELTA), "noise_multiplier is nan"),
+        (lambda: epsilon(2.0, 0, _DELTA), "participations is 0"),
+        (lambda: epsilon(2.0, 1, 0.0), "delta is 0.0"),
+        (lambda: epsilon(2.0, 1, 1.0), "delta is 1.0"),
         (lambda: epsilon_of_zcdp(-1.0, _DELTA), "rho is -1.0"),
-        (lambda: multiplier_for(0.0, 1, _DELTA), "epsilon is 0.0"),
-        (lambda: multiplier_for(1e-9, 1, 1e-12), "ask for a larger one"),
-        (lambda: participations_needed(10, 200, 100), "cohort is 200 of 100"),
         (lambda: least_honest(84, 42), "threshold is 42, expected a whole number from 43 to 84"),
         (lambda: least_honest(84, 85), "threshold is 85"),
         (lambda: rho_of(-2.0), "noise_multiplier is -2.0"),
@@ -168,6 +118,10 @@ def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setitem(sys.modules, "dp_accounting", None)
     with pytest.raises(MissingExtraError, match=r'"dp-accounting".*pocketquery\[privacy\]'):
         epsilon_of_zcdp(0.1, _DELTA)
+
+
+def epsilon(multiplier: float, times: int, delta: float) -> float:
+    return epsilon_of_zcdp(rho_of(multiplier, times), delta)
 
 
 def _exact(multiplier: float, times: int, delta: float) -> float:

@@ -18,10 +18,7 @@ from hypothesis import strategies as st
 
 from pocketquery.client.private.ledger import cost_of, epsilon_of
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
-from pocketquery.server.private.accounting import (
-    epsilon,
-    epsilon_of_zcdp,
-)
+from pocketquery.server.private.accounting import epsilon_of_zcdp, rho_of
 from pocketquery.server.private.budget import (
     Charge,
     Season,
@@ -31,7 +28,6 @@ from pocketquery.server.private.budget import (
     rows,
     set_state,
     spent,
-    total,
 )
 from tests.kills import by_fork, in_memory, printed
 from tests.server.private.bindings import noisy_binding
@@ -78,7 +74,7 @@ def test_a_season_costs_its_dearest_participations() -> None:
     assert cost.rounds == 4
     assert cost.rho["H"] == pytest.approx(0.35)
     ideal = spent([season.charge(n) for n in range(4)])["spring"]
-    assert ideal.epsilon("H", _DELTA) == pytest.approx(epsilon("H", 2.0, 2, _DELTA))
+    assert ideal.epsilon("H", _DELTA) == pytest.approx(epsilon_of_zcdp(rho_of(2.0, 2), _DELTA))
     assert ideal.epsilon("R", _DELTA) == ideal.epsilon("H", _DELTA)
 
 
@@ -88,16 +84,6 @@ def test_a_deviating_server_costs_more() -> None:
     cost = spent([season.charge(0, counted_on=640, least_honest=35)])["spring"]
     assert cost.epsilon("H", _DELTA) == pytest.approx(1.98, abs=0.0051)
     assert cost.epsilon("M", _DELTA) == pytest.approx(10.18, abs=0.0051)
-
-
-def test_seasons_add_up() -> None:
-    """As rho."""
-    a = Season("a", noise_multiplier=2.0)
-    b = Season("b", noise_multiplier=4.0)
-    found = spent([a.charge(0), b.charge(10)])
-    both = total([found["a"], found["b"]])
-    assert both.rho["H"] == pytest.approx(1 / 8 + 1 / 32)
-    assert both.epsilon("R", _DELTA) > found["a"].epsilon("R", _DELTA)
 
 
 def test_the_round_that_would_pass_epsilon_is_refused() -> None:

@@ -15,9 +15,10 @@ from pocketquery.client.bootstrap import Interval, bootstrap_difference
 from pocketquery.client.training.monitors import Health
 from pocketquery.sdk.bundle.adapter import pack_adapter
 from pocketquery.sdk.bundle.bundle import Bundle
+from pocketquery.sdk.encoder import AdapterSource
 from pocketquery.sdk.errors import CorruptArtifactError, InvalidInputError
 from pocketquery.server.corpus import Query
-from pocketquery.server.federation.releases.gate import Gate, GateCollection, accept
+from pocketquery.server.federation.releases.gate import Gate, GateCollection
 from pocketquery.server.federation.releases.gate_report import (
     AcceptanceReport,
     Comparison,
@@ -51,6 +52,16 @@ def collection(bundle: Bundle) -> GateCollection:
         document_vectors=encoder.encode_query(documents),
         judgements={str(i): {f"d{i}": 1} for i in range(len(PAIRS))},
     )
+
+
+def accept(
+    bundle: Bundle,
+    old: AdapterSource | None,
+    new: AdapterSource,
+    collection: GateCollection,
+    settings: GateSettings | None = None,
+) -> AcceptanceReport:
+    return Gate(bundle, collection, settings).judge(old, new)
 
 
 def bad() -> dict[str, Array]:
