@@ -1,7 +1,8 @@
 """Characters that look or mean alike, made one, before a text is cut into words.
 
-Invisible characters go, and so do the vowel signs of Arabic and Hebrew, which most people do not
-type. All apostrophes are one, all hyphens are one, all decimal digits are ASCII's, compatible
+Invisible characters go, and so do the vowel signs of Arabic and Hebrew and the dot below a letter
+of Devanagari, which most people do not type. What a zero-width non-joiner parts in Persian, others
+write with a blank or as one word, so it is a hyphen there. All apostrophes are one, all hyphens are one, all decimal digits are ASCII's, compatible
 characters are made one (NFKC: full-width letters, ligatures), and letters that Arabic, Persian and
 Urdu keyboards have for one another are one.
 
@@ -42,12 +43,13 @@ ALIKE = {
     "\u06c3": "\u0629",
 }
 # What is dropped besides format characters (Cf) and enclosing marks (Me): the joiner of graphemes,
-# fillers of Hangul, variation selectors, and the signs of Hebrew, Arabic and Syriac.
+# fillers of Hangul, variation selectors, the signs of Hebrew, Arabic and Syriac, and the nukta.
 DROPPED = re.compile(
     "[\u034f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670"
-    "\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed\u0730-\u074a\u08d3-\u08ff\u115f\u1160"
+    "\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed\u0730-\u074a\u08d3-\u08ff\u093c\u115f\u1160"
     "\u180b-\u180f\u3164\ufe00-\ufe0f\U000e0100-\U000e01ef]"
 )
+_PARTED = re.compile("(?<=[\u0620-\u06ff])\u200c(?=[\u0620-\u06ff])")
 _ACCENTS = re.compile("[\u0300-\u036f]+")
 _MOST_MARKS = 30
 _EXCESS_MARKS = re.compile(f"(?<=1{{{_MOST_MARKS}}})1+")  # in a text of 0 and 1, see _Marks
@@ -58,6 +60,8 @@ def normalize(text: str) -> str:
     """``text`` with alike characters made one; accents and case stay, for the stemmers."""
     if text.isascii():
         return text.replace("`", "'")
+    if "\u200c" in text:
+        text = _PARTED.sub("-", text)
     decomposed = unicodedata.normalize("NFKD", _stream_safe(text.translate(_replaced)))
     return unicodedata.normalize("NFC", decomposed.translate(_replaced))
 

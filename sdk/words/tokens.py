@@ -33,7 +33,8 @@ class Cut(NamedTuple):
         pairs: neighbours in a run of an unspaced script.
         compounds: whole names; ready terms, as :func:`~pocketquery.sdk.words.characters.bare`
             leaves them.
-        joins: words written with a hyphen or an underscore between letters, without it.
+        joins: words written with a hyphen or an underscore between letters, and digits in groups of
+            three, without what is between.
         parts: of a word in camel case; syllable pairs of Hangul.
     """
 
@@ -58,7 +59,7 @@ _EMOJI = re.compile(
 _MAYBE_EMOJI = re.compile("[\u231a-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff]")
 _STYLE = re.compile(f"\ufe0f|{_TONES}")
 
-_SIGNS = frozenset("_-.'@&+:>/#$")
+_SIGNS = frozenset("_-.,'@&+:>/#$")
 
 
 class _Shapes(dict[int, str]):
@@ -94,6 +95,7 @@ _WORD = re.compile("[w0]+")
 _STRONG = re.compile(r"(?<!0)\.|\.(?!0)|@|::|->")
 _SLASHED = re.compile(r"(?<![w0/.-])[w0]{1,3}/[w0]{1,3}(?:\+{1,2})?(?![w0/.-])")  # I/O, TCP/IP
 _DUNDER = re.compile(r"(?<![w0_])__[w0]+(?:_+[w0]+)*__(?![w0_])")  # __init__
+_GROUPED = re.compile("(?<![w0,.])0{1,3}(?:,000)+(?!,?[w0])")  # 1,000,000
 _CONTRACTION = re.compile(r"'(?:t|re|ve|ll|d|m)$|^o'", re.IGNORECASE)
 _VERSION = re.compile(r"[vV](?=\d+\.\d)")
 _NUMBER = re.compile(r"0+(?:\.0+)+(?![w0])")
@@ -127,6 +129,9 @@ def cut(chunk: str) -> Cut:
                    match["suffix"] or "")  # fmt: skip
     for pattern in (_SLASHED, _DUNDER):
         made.compounds.extend(text[m.start() : m.end()] for m in pattern.finditer(shape))
+    made.joins.extend(
+        text[m.start() : m.end()].replace(",", "") for m in _GROUPED.finditer(shape)
+    )
     return made
 
 

@@ -27,6 +27,7 @@ camelCase parseHTTPResponse iPhone UPPER_SNAKE kebab-case-name I/O ＡＢＣ ﬁ
 東京都庁は新宿に こんにちは ｶﾞｷ สวัสดีชาวโลก 한국어를 검색한다 မြန်မာ 𠮷野家
 BaseHTTPServer IOError HTML5Parser XMLHttpRequest URLs JavaScript OAuthToken
 @app.route("/") Node.js's DOG'S c++'s
+$1,000,000, or 12,345.6 (1,00; 1,000,5) v1.2,345
 party 🎉 👨\u200d👩\u200d👧 🇩🇪 👍🏽 ❤\ufe0f 1\ufe0f\u20e3 ☀
 """.splitlines()
 _LONG = ["a" * 200, "x-" * 90 + "y", "e" + "\u0301" * 40 + "té", "🏴\U000e0067\U000e0062\U000e007f"]
@@ -39,7 +40,8 @@ _TEXTS = {
     "turkish": ["İSTANBUL istanbul ISPARTA ıspartalı kızın kitapları"],
     "arabic": ["والكتاب\u064f العربي\u0651ة أحمد إلى"],
     "russian": ["книгами ёлка Їжак running"],
-    "hindi": ["हिन्दी किताबें"],
+    "hindi": ["हिन्दी किताबें ज़मीन पढ़ाई"],
+    "persian": ["می\u200cخواهم کتاب\u200cها را بخوانم"],
     "finnish": ["taloissamme kävelevät running"],
     "none": ["Running dogs' cafés get_user_name книгами"],
 }

@@ -31,7 +31,7 @@ _REPLACED = {
 }
 _BLANKS = "\t-\r\x1c- \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 _CHUNK = re.compile(f"[^{_BLANKS}]+")
-_SIGNS = "_-.'@&+:>/#$"
+_SIGNS = "_-.,'@&+:>/#$"
 _CHAIN = re.compile(
     r"h+|k+|((?<![w0.])\.(?=w)|(?<![w0-])--(?=w)|(?<![w0#])#(?=[w0])|(?<![w0@$])[@$](?=w))?"
     r"([w0]+(?:(?:_+|[-.'@&]|\+{1,2}|::|->)[w0]+)*)((?:\+{1,2}|#)(?![w0]))?"
@@ -151,6 +151,7 @@ def _normal(text: str) -> str:
     """Step 2."""
     if text.isascii():
         return _replace(text)
+    text = re.sub("(?<=[\u0620-\u06ff])\u200c(?=[\u0620-\u06ff])", "-", text)
     kept, run = "", 0
     for character in _replace(text):
         decomposed = unicodedata.normalize("NFKD", character)
@@ -197,6 +198,8 @@ def cut(chunk: str) -> Terms:
             _chain(made, text, shape, match)
     for pattern in _OF_CHUNK:
         made.compounds += [text[m.start() : m.end()] for m in re.finditer(pattern, shape)]
+    grouped = re.finditer("(?<![w0,.])0{1,3}(,000)+(?!,?[w0])", shape)
+    made.joins += [text[m.start() : m.end()].replace(",", "") for m in grouped]
     return made
 
 

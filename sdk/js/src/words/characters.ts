@@ -21,6 +21,7 @@ const APOSTROPHES = "'`\u00b4\u02b9\u02bb\u02bc\u02bd\u02c8\u055a\u05f3\u2018\u2
 export const HYPHENS = "-\u058a\u05be\u2010\u2011\u2012\u2013\u2212";
 const ALIKE = new Map(["\u0649\u064a", "\u06cc\u064a", "\u06a9\u0643", "\u06c1\u0647", "\u06c3\u0629"].map(([a, b]) => [a, b]));
 const TONES = /^[\u{1f3fb}-\u{1f3ff}\uff9e\uff9f\u0e33\u0eb3]/u;
+const PARTED = /(?<=[\u0620-\u06ff])\u200c(?=[\u0620-\u06ff])/g; // in Persian, a hyphen
 const ACCENTS = /[\u0300-\u036f]+/g;
 
 const MOST_MARKS = 30;
@@ -30,7 +31,7 @@ const MANY_MARKS = new RegExp(`[^\\0-\\u02ff\\u3400-\\u9fff\\uac00-\\ud7a3]{${MO
 /** `text` with alike characters made one; accents and case stay, for the stemmers. */
 export function normalize(text: string): string {
   if (!BEYOND_ASCII.test(text)) return text.replaceAll("`", "'");
-  return replaced(replaced(streamSafe(text)).normalize("NFKD")).normalize("NFC");
+  return replaced(replaced(streamSafe(text.replace(PARTED, "-"))).normalize("NFKD")).normalize("NFC");
 }
 
 /** A word in lower case without its accents, dotless i as i. */

@@ -41,7 +41,7 @@ const EMOJI = new RegExp(
 const MAYBE_EMOJI = /[\u231a-\u2bff\u3030\u303d\u3297\u3299\u{1f000}-\u{1faff}]/u;
 const STYLE = new RegExp(`\\ufe0f|${TONES}`, "gu");
 
-const SIGNS = "_-.'@&+:>/#$";
+const SIGNS = "_-.,'@&+:>/#$";
 const RUN = new RegExp(
   "(h+)|(k+)|" +
     "((?<![w0.])\\.(?=w)|(?<![w0-])--(?=w)|(?<![w0#])#(?=[w0])|(?<![w0@$])[@$](?=w))?" +
@@ -53,6 +53,7 @@ const WORD = /[w0]+/g;
 const STRONG = /(?<!0)\.|\.(?!0)|@|::|->/g;
 const SLASHED = /(?<![w0/.-])[w0]{1,3}\/[w0]{1,3}(?:\+{1,2})?(?![w0/.-])/g; // I/O, TCP/IP
 const DUNDER = /(?<![w0_])__[w0]+(?:_+[w0]+)*__(?![w0_])/g; // __init__
+const GROUPED = /(?<![w0,.])0{1,3}(?:,000)+(?!,?[w0])/g; // 1,000,000
 const CONTRACTION = /'(?:t|re|ve|ll|d|m)$|^o'/i;
 const VERSION = /^[vV](?=\d+\.\d)/;
 const NUMBER = /0+(?:\.0+)+(?![w0])/;
@@ -83,6 +84,9 @@ export function cut(chunk: string): Cut {
   }
   for (const pattern of [SLASHED, DUNDER]) {
     for (const { 0: { length }, index } of shape.matchAll(pattern)) made.compounds.push(part(letters, index, index + length));
+  }
+  for (const { 0: { length }, index } of shape.matchAll(GROUPED)) {
+    made.joins.push(part(letters, index, index + length).replaceAll(",", ""));
   }
   return made;
 }

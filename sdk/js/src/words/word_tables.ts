@@ -30,7 +30,7 @@ export const LETTERS = /* @__PURE__ */ CharacterClass.ofSteps(
 
 /** What else is of words. */
 export const OTHERS = /* @__PURE__ */ CharacterClass.ofSteps(
-  "lc 34 7n 5 i1 1 44 b 1m 9 9 1 o 4 1 9 1 3 1 5 17 3 1o 8 16 1m 1i 3 1 i 1 7 a 2 t 3 1k 1 1 7 " +
+  "lc 34 7n 5 i1 1 44 b 1m 9 9 1 o 4 1 9 1 3 1 5 17 3 1o 8 16 1m 1i 2 2 i 1 7 a 2 t 3 1k 1 1 7 " +
   "2 2 2 3 9 1 a 2 g 6 4 1 2 3 1k 1 1 5 4 2 2 3 3 1 u 2 3 1 b 3 1k 1 1 8 1 3 1 3 k 2 m 6 1 3 1k " +
   "1 1 7 2 2 2 3 7 3 a 2 e 6 a 1 1n 5 3 3 1 4 9 1 o 3 d 5 1j 1 1 7 1 3 1 4 7 2 b 2 k 7 2 3 1k 1 " +
   "1 7 1 3 1 4 7 2 b 2 s 4 1j 2 1 7 1 3 1 4 9 8 3 2 c 9 8 3 1y 1 4 6 1 1 1 8 i 2 84 2 g a 1 1 1 " +
@@ -56,8 +56,8 @@ export const MARKS = /* @__PURE__ */ CharacterClass.ofSteps(
 /** What is dropped. */
 export const DROPPED = /* @__PURE__ */ CharacterClass.ofSteps(
   "4t 1 ip 1 8o 2 7b 19 1 1 1 2 1 2 1 1 1k 6 a b 1 1 z 1 a l g 1 2t 8 1 6 2 2 1 4 x 1 w r 91 2 " +
-  "1t 19 1nj 2 1be 5 j2 1 11o 5 q 5 1d 5 1 a 31 4 1 3 39b 1 n4b 3 hal g 6n 1 6x 3 3b5 1 f 1 6zm " +
-  "9 qxz 4 43z 8 h406 1 u 2o 3k 6o",
+  "1t 19 1o 1 1lu 2 1be 5 j2 1 11o 5 q 5 1d 5 1 a 31 4 1 3 39b 1 n4b 3 hal g 6n 1 6x 3 3b5 1 f " +
+  "1 6zm 9 qxz 4 43z 8 h406 1 u 2o 3k 6o",
 );
 
 /** Decimal digits, and ASCII's; for `mapOfRuns`. */

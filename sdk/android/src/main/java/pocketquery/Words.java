@@ -17,6 +17,8 @@ final class Words {
     private static final Pattern[] OF_CHUNK = {
         Pattern.compile("(?<![w0/.-])[w0]{1,3}/[w0]{1,3}(?:\\+{1,2})?(?![w0/.-])"),
         Pattern.compile("(?<![w0_])__[w0]++(?:_++[w0]++)*+__(?![w0_])")};
+    private static final Pattern GROUPED = Pattern.compile("(?<![w0,.])0{1,3}(?:,000)+(?!,?[w0])");
+    private static final Pattern PARTED = Pattern.compile("(?<=[\\x{620}-\\x{6ff}])\\x{200c}(?=[\\x{620}-\\x{6ff}])");
     private static final Pattern STRONG = Pattern.compile("(?<!0)\\.|\\.(?!0)|@|::|->");
     private static final Pattern WORD = Pattern.compile("[w0]+");
     private static final Pattern NUMBER = Pattern.compile("0+(?:\\.0+)+(?![w0])");
@@ -43,6 +45,7 @@ final class Words {
         for (Pattern pattern : OF_CHUNK) {
             for (Matcher one = pattern.matcher(shape); one.find(); ) made.compounds.add(part(text, one.start(), one.end()));
         }
+        for (Matcher one = GROUPED.matcher(shape); one.find(); ) made.joins.add(part(text, one.start(), one.end()).replace(",", ""));
         return made;
     }
 
@@ -72,7 +75,7 @@ final class Words {
         if (Text.isAscii(text)) return text.replace('`', '\'');
         StringBuilder safe = new StringBuilder();
         int run = 0;
-        for (int point : replaced(text).codePoints().toArray()) {
+        for (int point : replaced(PARTED.matcher(text).replaceAll("-")).codePoints().toArray()) {
             String parts = Normalizer.normalize(Text.of(point), Normalizer.Form.NFKD);
             run = isMoved(parts.codePointAt(0)) || replaced(parts).isEmpty() ? run + 1 : 0;
             if (run <= 30) safe.appendCodePoint(point);
@@ -91,7 +94,7 @@ final class Words {
     private static String shape(int[] text) {
         StringBuilder shape = new StringBuilder(text.length);
         for (int point : text) {
-            if (point < 128) shape.append(point >= '0' && point <= '9' ? '0' : isLetter(point) ? 'w' : "_-.'@&+:>/#$".indexOf(point) >= 0 ? (char) point : ' ');
+            if (point < 128) shape.append(point >= '0' && point <= '9' ? '0' : isLetter(point) ? 'w' : "_-.,'@&+:>/#$".indexOf(point) >= 0 ? (char) point : ' ');
             else shape.append(TABLE.has("unspaced", point) ? 'h' : TABLE.has("hangul", point) ? 'k'
                 : TABLE.has("letters", point) || TABLE.has("others", point) ? 'w' : ' ');
         }
