@@ -129,9 +129,7 @@ def cut(chunk: str) -> Cut:
                    match["suffix"] or "")  # fmt: skip
     for pattern in (_SLASHED, _DUNDER):
         made.compounds.extend(text[m.start() : m.end()] for m in pattern.finditer(shape))
-    made.joins.extend(
-        text[m.start() : m.end()].replace(",", "") for m in _GROUPED.finditer(shape)
-    )
+    made.joins.extend(text[m.start() : m.end()].replace(",", "") for m in _GROUPED.finditer(shape))
     return made
 
 
