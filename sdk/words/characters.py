@@ -2,9 +2,9 @@
 
 Invisible characters go, and so do the vowel signs of Arabic and Hebrew and the dot below a letter
 of Devanagari, which most people do not type. What a zero-width non-joiner parts in Persian, others
-write with a blank or as one word, so it is a hyphen there. All apostrophes are one, all hyphens are one, all decimal digits are ASCII's, compatible
-characters are made one (NFKC: full-width letters, ligatures), and letters that Arabic, Persian and
-Urdu keyboards have for one another are one.
+write with a blank or as one word, so it is a hyphen there. All apostrophes are one, all hyphens are
+one, all decimal digits are ASCII's, compatible characters are made one (NFKC: full-width letters,
+ligatures), and letters that Arabic, Persian and Urdu keyboards have for one another are one.
 
 The time is linear in the text. Canonical ordering, a step of NFKD and NFC, sorts each run of
 combining marks in the square of its length, and words have no more than a few: of a longer run the
