@@ -234,6 +234,9 @@ class IndexBuilder:
         with self._database.writing() as connection:
             append_segments(connection, self._folder, documents, codes)
 
+    def __repr__(self) -> str:
+        return f"IndexBuilder({str(self.path)!r}, space_id={self.space_id!r})"
+
     def contents_sha256(self) -> str:
         """The hash of what is committed, see :mod:`pocketquery.sdk.index.contents`."""
         with self._database.reading() as connection:
@@ -261,9 +264,11 @@ class IndexBuilder:
             record_files(connection, files)
 
     def truncate(self, documents: int) -> None:
-        """Take back the segments that begin at row ``documents`` or later."""
+        """Take back the segments that begin at row ``documents`` or later, and their room."""
         with self._database.writing() as connection:
             drop_segments(connection, self._folder, self.dimension, documents)
+            file = connection.file
+        self._database.vacuum(file)
 
     def close(self, proof: Mapping[str, bytes] | None = None, signed_by: str | None = None) -> None:
         """Publish the index. Closing twice is harmless.

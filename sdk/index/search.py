@@ -120,7 +120,7 @@ def check_query(
     text = query if isinstance(query, str) else ""
     if isinstance(query, str):
         if is_blank(check_text(query, "the query")):
-            raise InvalidInputError("the query is blank; expected some text")
+            raise InvalidInputError("the query is blank or signs alone; expected a word")
     elif vector is None:
         vector = query
     else:

@@ -57,6 +57,8 @@ class FolderReader:
         if state is None:
             return True
         if (state.size, state.mtime_ns) == (file.size, file.mtime_ns):
+            if not state.ids:
+                self._skip(Skipped(file.name, "without text", "no text when it was read last"))
             return False
         try:
             sha256 = _sha256(file)

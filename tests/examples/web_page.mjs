@@ -101,6 +101,8 @@ async function offlineAndUpdated(browser) {
   found.online = [];
   for (const query of queries) found.online.push(await asked(page, query));
   await page.evaluate("document.getElementById('status').textContent = ''");
+  await page.fill("#query", '"'); // a phrase begins
+  await reached(page, "#status", { hasText: "Ready." });
   await page.fill("#query", `${"a ".repeat(4999)}a😀`); // 10,000 UTF-16 units end in half a character
   await reached(page, "#status", { hasText: / ms|cannot/ });
   found.long = await page.textContent("#status");

@@ -131,7 +131,8 @@ async function search(isAll = false) {
     while (wanted !== null && caller !== null) {
       const now = wanted;
       wanted = null;
-      if (now.query.trim() === "") {
+      if (!/[^\s"“”„«»+-]/.test(now.query)) {
+        // nothing, or the sign that a phrase or a word begins with
         clearResults();
         say("Ready.");
         continue;

@@ -156,6 +156,7 @@ def test_a_corpus_that_became_shorter(tmp_path: Path) -> None:
         build(tmp_path / "index", iter(documents), Recorder(calls_left=14))
     report = build(tmp_path / "index", iter(documents[:700]), Recorder())
     assert (report.documents, report.resumed) == (700, 512)
+    assert report.bytes <= build(tmp_path / "plain", documents[:700], Recorder()).bytes
 
 
 @pytest.mark.parametrize("second", [5, 900])

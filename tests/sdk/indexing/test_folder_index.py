@@ -124,6 +124,13 @@ def test_an_update_reads_and_encodes_what_changed(
     monkeypatch.setattr(f"{READER}.read_file", recorded)
     report, encoded = notes.update()
     assert (report.changes, read, encoded) == (FileChanges(), [], [])
+    notes.write("empty.md", "")
+    for _ in range(2):  # the second time it is not read, and told again
+        notes.update()
+        assert [(one.name, one.kind) for one in notes.skipped[-1:]] == [
+            ("empty.md", "without text")
+        ]
+    read.clear()
     notes.write("tea.txt", "Green tea wants eighty degrees.", age=OLD_S / 2)  # touched alone
     assert notes.update()[0].changes == FileChanges()
     assert read == []

@@ -103,7 +103,7 @@ export async function checkQuery(
   const text = typeof query === "string" ? checkText(query, "the query") : "";
   let vector: unknown = options.vector;
   if (typeof query === "string") {
-    if (asksNothing(text)) throw new InvalidInputError("the query is blank; expected some text");
+    if (asksNothing(text)) throw new InvalidInputError("the query is blank or signs alone; expected a word");
   } else if (vector === undefined) {
     vector = query;
   } else {

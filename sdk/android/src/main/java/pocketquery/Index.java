@@ -108,7 +108,7 @@ public final class Index implements AutoCloseable {
         }
         if (search.text == null && !search.mode.equals("dense")) throw new InvalidInputError(search.mode + " search needs the query's text, found a vector only");
         if (search.text != null && !Text.isWellFormed(search.text)) throw new InvalidInputError("the query has half of a character (a lone surrogate)");
-        if (search.text != null && Analyzer.asksNothing(search.text)) throw new InvalidInputError("the query is blank; expected some text");
+        if (search.text != null && Analyzer.asksNothing(search.text)) throw new InvalidInputError("the query is blank or signs alone; expected a word");
         Filter filter = Filter.of(search.filter, search.languages);
         Analyzer.Query query = search.text == null ? null : contents.analyzer.query(search.text, search.prefix);
         if (query != null && query.plain.isEmpty() && (search.vector == null || search.mode.equals("lexical"))) {
