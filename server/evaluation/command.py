@@ -101,7 +101,7 @@ def _run(options: EvaluateOptions) -> int:
     # What is heavy is imported only where it is needed: the shell loads every command's module.
     from pocketquery import sdk
     from pocketquery.server.corpus import read_collection
-    from pocketquery.server.evaluation import document_vectors, retrieval, table
+    from pocketquery.server.evaluation import document_vectors, retrieval
 
     try:
         from pocketquery.server.modeling import SentenceEncoder
@@ -133,7 +133,7 @@ def _run(options: EvaluateOptions) -> int:
         more = {"retention": result.retention()} if bundle is not None else {}
         print(json.dumps(result.means() | more))
     else:
-        print(table.evaluation_table(result))
+        print(retrieval.evaluation_table(result))
     return 0
 
 

@@ -30,13 +30,21 @@ from pocketquery.sdk.index.index import Index, create_index, open_index
 from pocketquery.sdk.index.search import Mode
 from pocketquery.server.corpus import Collection, Query
 from pocketquery.server.evaluation.document_vectors import encode_documents
-from pocketquery.server.evaluation.metrics import DEPTH, Scores, score_rankings
+from pocketquery.server.evaluation.metrics import DEPTH, METRICS, Scores, score_rankings
 from pocketquery.server.evaluation.ranking import rank_exactly, without_excluded
 
 if TYPE_CHECKING:  # torch is the caller's to import
     from pocketquery.server.modeling import SentenceEncoder
 
-__all__ = ["Evaluation", "QueryEncoder", "evaluate", "mistyped", "temporary_index", "check_space"]
+__all__ = [
+    "evaluation_table",
+    "Evaluation",
+    "QueryEncoder",
+    "evaluate",
+    "mistyped",
+    "temporary_index",
+    "check_space",
+]
 
 QueryEncoder = Callable[[list[str]], NDArray[np.float32]]
 """Query texts to float32 (queries, dimension) in the documents' space."""
@@ -196,3 +204,19 @@ def _most_excluded(collection: Collection) -> int:
     for query, _ in collection.excluded:
         counts[query] = counts.get(query, 0) + 1
     return max(counts.values(), default=0)
+
+
+def evaluation_table(evaluation: Evaluation) -> str:
+    """One line a system and one for the retention, if any; one column a metric."""
+    rows: dict[str, dict[str, float]] = evaluation.means()
+    lines = [" " * 10 + "".join(f"{metric:>12}" for metric in METRICS)]
+    lines += [
+        f"{name:<10}" + "".join(f"{means[metric]:>12.4f}" for metric in METRICS)
+        for name, means in rows.items()
+    ]
+    retention = evaluation.retention()
+    if not retention:
+        return "\n".join(lines)
+    cells = ["-" if retention[metric] is None else f"{retention[metric]:.1%}" for metric in METRICS]
+    lines.append(f"{'retention':<10}" + "".join(f"{cell:>12}" for cell in cells))
+    return "\n".join(lines)

@@ -23,8 +23,7 @@ What each writes, pocketquery pretrain reads: --documents articles, --pairs pair
 def mine(subparsers: Any) -> None:
     """Add the sub-command to the shell's parsers."""
     # What is heavy is imported only where it is needed: the shell loads every command's module.
-    from pocketquery.server.corpus.mining.mine_pairs import add_pairs
-    from pocketquery.server.corpus.mining.mine_store import add_store
+    from pocketquery.server.corpus.mining.mine_groups import add_pairs, add_store
     from pocketquery.server.corpus.mining.mine_tokenizer import add_tokenizer
     from pocketquery.server.corpus.mining.mine_triples import add_triples
 

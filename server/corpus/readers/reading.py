@@ -9,8 +9,10 @@ from pathlib import Path
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.folders import present_folder
 from pocketquery.server.corpus.groups import Group, GroupList, Kind, Source
-from pocketquery.server.corpus.readers.document_groups import read_document_groups
-from pocketquery.server.corpus.readers.document_rows import read_document_rows
+from pocketquery.server.corpus.readers.document_groups import (
+    read_document_groups,
+    read_document_rows,
+)
 from pocketquery.server.corpus.readers.lines import numbered_lines
 from pocketquery.server.corpus.readers.parquet import is_parquet
 from pocketquery.server.corpus.readers.plain_text import Unit, read_plain_text, read_sentence_lines

@@ -7,17 +7,47 @@ it (``over-selection``); with fewer than ``least-replies`` it is skipped.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from pocketquery.client.offer import Offer
 from pocketquery.server.federation.orchestration.buffer import fill_buffer
-from pocketquery.server.federation.orchestration.plain_collector import PlainCollector
+from pocketquery.server.federation.orchestration.clock import Clock
+from pocketquery.server.federation.orchestration.exchange import Exchange
+from pocketquery.server.federation.orchestration.journal import Journal
 from pocketquery.server.federation.orchestration.replies import Replies
 from pocketquery.server.federation.rounds.open_round import OpenRound
 from pocketquery.server.federation.rounds.round_report import RoundReport
 from pocketquery.server.federation.rounds.settings import RoundSettings
+from pocketquery.server.federation.rounds.state import FederationState
 
-__all__ = ["DeviceCollector"]
+__all__ = ["PlainCollector", "DeviceCollector"]
+
+
+@dataclass(frozen=True)
+class PlainCollector:
+    """The beginning of a :class:`~pocketquery.server.federation.rounds.parts.Collector`.
+
+    Attributes:
+        exchange: how nodes are asked.
+        journal: what is known of the rounds.
+        clock: for deadlines.
+        least: how many nodes must be connected before a round begins.
+        show: told of every change of the running round's report.
+    """
+
+    exchange: Exchange
+    journal: Journal
+    clock: Clock
+    least: int
+    show: Callable[[RoundReport], None] = lambda report: None
+
+    def connected(self) -> list[int]:
+        """See :class:`Collector`."""
+        return self.exchange.connected(self.least)
+
+    def begin(self, state: FederationState, offer: Offer) -> None:
+        """A plain round knows nothing besides."""
 
 
 class DeviceCollector(PlainCollector):

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field, replace
 
 from pocketquery.client.offer import Offer
 from pocketquery.sdk.errors import CorruptArtifactError
+from pocketquery.server.federation.orchestration.device_collector import PlainCollector
 from pocketquery.server.federation.orchestration.exchange import Arrival
 from pocketquery.server.federation.orchestration.journal import Journal
-from pocketquery.server.federation.orchestration.plain_collector import PlainCollector
 from pocketquery.server.federation.rounds.open_round import OpenRound
 from pocketquery.server.federation.rounds.round import Receipt
 from pocketquery.server.federation.rounds.round_report import RoundReport

@@ -6,7 +6,7 @@ import pytest
 
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.corpus import Columns, Group
-from pocketquery.server.corpus.readers.document_rows import read_document_rows
+from pocketquery.server.corpus.readers.document_groups import read_document_rows
 
 TABLE = "page\tline\ttext\nhome\t1\tOne. Two.\nhome\t5\tThree.\nhelp\t1\t\nhome\t9\tFour.\n"
 
