@@ -133,20 +133,15 @@ def source_of(
     include: Iterable[str],
     exclude: Iterable[str],
     encoder: DocumentEncoder,
-    teacher: str | None = None,
-    bundle: str | None = None,
 ) -> IndexSource:
     """What an index of ``folder`` remembers."""
+    place = str(real_path(checked_path(folder, "the folder of texts")))
     return IndexSource(
-        check_text(
-            str(real_path(checked_path(folder, "the folder of texts"))), "the folder's name"
-        ),
+        check_text(place, "the folder's name"),
         _as_tuple(include),
         _as_tuple(exclude),
         encoder.digest,
-        teacher,
-        bundle,
-        _READING,
+        reading=_READING,
     )
 
 

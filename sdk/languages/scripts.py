@@ -27,6 +27,7 @@ __all__ = [
     "language_number",
     "script_counts",
     "scripts_of",
+    "usual_letters",
 ]
 
 # First and last code points of each script's letters, signs and digits (ISO 15924). "Viet" are the
@@ -162,6 +163,13 @@ def base_code(code: str) -> str:
     """The language of a code, without region and script; Norwegian's three are one."""
     base = re.split("[-_]", code.casefold())[0]
     return "no" if base in ("nb", "nn") else base
+
+
+def usual_letters(code: str) -> str:
+    """A code as BCP 47 writes it: pt-BR, zh-Hant."""
+    first, *rest = code.lower().split("-")
+    parts = ({2: one.upper(), 4: one.title()}.get(len(one), one) for one in rest)
+    return "-".join([first, *parts])
 
 
 def language_number(metadata: Mapping[str, Any]) -> int:

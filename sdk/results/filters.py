@@ -32,7 +32,7 @@ import numpy as np
 from pocketquery.sdk.arrays import NDArray, Rows
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.fields import no_constant
-from pocketquery.sdk.languages.scripts import LANGUAGE_CODE
+from pocketquery.sdk.languages.scripts import LANGUAGE_CODE, usual_letters
 from pocketquery.sdk.results.dates import in_order, span
 from pocketquery.sdk.results.facets import values_at
 from pocketquery.sdk.validation import check_text
@@ -105,16 +105,9 @@ def language_filter(languages: Iterable[str]) -> dict[str, object]:
             )
     if not codes:
         raise InvalidInputError('languages is empty; expected codes such as "de", or None for any')
-    either = list(dict.fromkeys([*codes, *map(_usual_letters, codes)]))
+    either = list(dict.fromkeys([*codes, *map(usual_letters, codes)]))
     regions = [{"language": {"$prefix": f"{code}-"}} for code in either]
     return {"$or": [{"language": {"$in": either}}, *regions]}
-
-
-def _usual_letters(code: str) -> str:
-    """The code as BCP 47 writes it: pt-BR, zh-Hant."""
-    first, *rest = code.lower().split("-")
-    parts = ({2: one.upper(), 4: one.title()}.get(len(one), one) for one in rest)
-    return "-".join([first, *parts])
 
 
 def compile_filter(query: Mapping[str, object]) -> Condition:
