@@ -138,6 +138,7 @@ bench-check: .stamps/dev
 	@mkdir -p .stamps && touch $@
 
 .stamps/demo: .stamps/venv pyproject.toml constraints.txt
+	@echo "installing what the demo needs into $(VENV), torch among it: some minutes"
 	$(INSTALL) ".[demo]" --editable ./packages/pocketquery-demo
 	@touch $@
 

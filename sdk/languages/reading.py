@@ -7,6 +7,7 @@ extra ``languages``; of four it was the most often right, and it needs numpy alo
 
 from __future__ import annotations
 
+import sys
 import unicodedata
 import warnings
 from collections import Counter
@@ -164,7 +165,16 @@ class ReadingTally:
         if self.message and key not in _warned:
             _warned.add(key)
             remedy = REMEDY[0].upper() + REMEDY[1:]
-            warnings.warn(f"{self.message}. {remedy}", PocketQueryWarning, stacklevel=2)
+            message = f"{self.message}. {remedy}"
+            warnings.warn(message, PocketQueryWarning, stacklevel=_level_of_caller())
+
+
+def _level_of_caller() -> int:
+    """How far up the first code is that is not ours: a warning is shown with its line."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back and frame.f_globals.get("__name__", "").startswith("pocketquery."):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 _warned: set[tuple[str, str]] = set()
