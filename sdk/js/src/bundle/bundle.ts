@@ -29,7 +29,7 @@ import {
 import { byCodePoint, repr } from "../python_text.js";
 import { checkSignature, type Key, keyId, rawKey } from "./signature.js";
 import { checkPresent, readSignature } from "./signature_file.js";
-import { sha256 } from "../platform/hashing.js";
+import { handedSha256 } from "../files/hashed.js";
 
 /** How a bundle is opened and read. */
 export interface BundleOptions {
@@ -122,7 +122,7 @@ export class Bundle {
           "truncated or was changed. Fetch or export the bundle again",
       );
     }
-    const hash = verifyHash ? await sha256(data) : entry.sha256;
+    const hash = verifyHash ? await handedSha256(data) : entry.sha256;
     if (hash !== entry.sha256) {
       throw new CorruptArtifactError(
         `${place}: ${name} has SHA-256 ${hash}, the manifest says ` +

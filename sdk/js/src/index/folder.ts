@@ -11,6 +11,7 @@ import {
 } from "../errors.js";
 import { checkPresent } from "../bundle/signature_file.js";
 import { Fields } from "../fields.js";
+import { handedSha256 } from "../files/hashed.js";
 import type { FileSource, Progress, ReadOptions } from "../files/source.js";
 import type { Key } from "../bundle/signature.js";
 import { sha256 } from "../platform/hashing.js";
@@ -238,9 +239,9 @@ async function compared(
         "copy the index anew or build it again",
     );
   }
-  const recorded = bytes.subarray(0, record.bytes);
+  const recorded = bytes.length === record.bytes ? bytes : bytes.subarray(0, record.bytes);
   if (check === "sizes") return recorded;
-  const found = await sha256(recorded);
+  const found = await handedSha256(recorded);
   if (found !== record.sha256) {
     throw new CorruptArtifactError(
       `${file} was changed after it was written: its SHA-256 is ${found}, expected ` +

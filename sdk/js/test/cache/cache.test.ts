@@ -275,6 +275,37 @@ test("an encoder and an index are opened from what is kept, signatures with them
   }
 });
 
+test("each file is hashed once, and one that was changed on the device is fetched again before it is read", async (t) => {
+  const digest = t.mock.method(crypto.subtle, "digest");
+  const [bundle, index] = [folder(join(FIXTURES, "tiny")), folder(join(CONFORMANCE, "search", "index"))];
+  const cache = new Map<string, Uint8Array>();
+  const open = async (): Promise<number[]> => {
+    digest.mock.resetCalls();
+    const encoder = await load(new MemorySource(bundle, "bundle"), { cache });
+    const vector = await encoder.encode("the sea");
+    await encoder.close();
+    const { size } = await openIndex(new MemorySource(index, "index"), { cache });
+    return [...vector, size];
+  };
+  /** How often bytes of this length were hashed. */
+  const hashed = (file: Uint8Array): number =>
+    digest.mock.calls.filter(({ arguments: [, data] }) => data.byteLength === file.length).length;
+  const large = [["encoder.onnx", bundle], ["documents.sqlite", index]].map(([name, files]) => (files as Files).get(name as string)!);
+  const first = await open();
+  assert.deepEqual(large.map(hashed), [1, 1]);
+  for (const file of large) {
+    assert.deepEqual(await open(), first);
+    assert.deepEqual(large.map(hashed), [1, 1]);
+    const key = `${sha(file)}-0`;
+    const changed = cache.get(key)!.slice();
+    changed[changed.length >> 1]! ^= 1;
+    cache.set(key, changed);
+    assert.deepEqual(await open(), first);
+    assert.equal(hashed(file), 2); // what was there, and what came
+    assert.equal(sha(cache.get(key)!), sha(file.subarray(0, PIECE)));
+  }
+});
+
 test("an index of version 1, or one that is being written, is not kept, and takes nothing away", async () => {
   const files = folder(join(CONFORMANCE, "index", "base"));
   const described = JSON.parse(new TextDecoder().decode(files.get("index.json"))) as object;

@@ -18,6 +18,7 @@ import { throwIfAborted } from "../../platform/cancelling.js";
 import { decodeUtf8, encodeUtf8 } from "../../utf8.js";
 import { concatenated } from "../bytes.js";
 import { FetchSource } from "../fetch.js";
+import { handed } from "../hashed.js";
 import type { FileSource, RangeOptions, ReadOptions } from "../source.js";
 import { ZipSource } from "../zip.js";
 import type { CacheOption, FileCache } from "./file_cache.js";
@@ -79,7 +80,7 @@ export class CachedSource implements FileSource {
     const names = this.#names;
     if (names === null) return this.source.read(file, options);
     const named = names[file];
-    if (this.#listed.has(file) && named !== undefined) return cut(await this.#readListed(file, named, options), options);
+    if (this.#listed.has(file) && named !== undefined) return this.#readListed(file, named, options);
     return this.#readSmall(file, names, options);
   }
 
@@ -128,16 +129,16 @@ export class CachedSource implements FileSource {
       const bytes = isWhole ? begin : await this.#fetch(file, named, begin, options);
       if (await isRight(bytes, named)) {
         if (isWhole) options.onBytes?.(bytes.length, bytes.length);
-        return bytes;
+        return whole(bytes, named, options);
       }
       await this.#forget(named); // changed on the device, or the server's is another version
     }
     const none = new Uint8Array();
     const bytes = await this.#fetch(file, named, none, options);
-    if (await isRight(bytes, named)) return bytes;
+    if (await isRight(bytes, named)) return whole(bytes, named, options);
     await this.#forget(named);
     // The browser may have given an older file that it had itself.
-    return this.#fetch(file, named, none, { ...options, fresh: true });
+    return cut(await this.#fetch(file, named, none, { ...options, fresh: true }), options);
   }
 
   /** What `begin` is the beginning of, with the rest fetched and kept. */
@@ -233,6 +234,12 @@ async function removeUnnamed(cache: FileCache): Promise<void> {
 
 async function isRight(bytes: Uint8Array, named: Named): Promise<boolean> {
   return bytes.length === named.bytes && (await sha256(bytes)) === named.sha256;
+}
+
+/** Bytes that are right: whoever reads all of them need not hash them again. */
+function whole(bytes: Uint8Array, { sha256: hash }: Named, options: ReadOptions): Uint8Array {
+  const asked = cut(bytes, options);
+  return asked.length === bytes.length ? handed(asked, hash) : asked;
 }
 
 function cut(bytes: Uint8Array, { limit }: ReadOptions): Uint8Array {
