@@ -44,7 +44,7 @@ NOTES = {
     )
     + "\n## Restore\n\nA backup of the notes with restic comes back.\n\n"
     "```sh\nif restic check\nthen:\n    restic -r /srv/repo backup ~/notes\nfi\n```\n",
-    "en/garden.md": "# Garden\n\nBeans and peas were planted in the second week of March.\n",
+    "en/garden.md": "# What grows\n\nBeans and peas were planted in the second week of March.\n",
     "de/sicherung.md": "# Sicherung\n\nDas Backup der Notizen wird mit Restic gemacht, "
     "und zwar jede Nacht.\n",
 }
@@ -241,6 +241,7 @@ def test_results_stand_by_file_in_their_language(report: Any) -> None:
     assert first["titles"][0].startswith("Restic › ")
     assert "Restic" not in first["titles"][1]  # its file is named once
     assert first["more"] == "5 more in this file"
+    assert filed["named"].startswith("Beans and peas")  # without "garden", which its place says
     assert filed["others"] == 7  # after a click
     assert filed["german"] == ["de › sicherung.mdGerman"]
     assert filed["cleared"] == {"value": "", "results": 0, "focus": "query", "offered": False}
@@ -255,6 +256,8 @@ def test_what_hardly_fits_is_shown_when_it_is_asked_for(report: Any) -> None:
     unread = report["filed"]["unread"]
     assert "The encoder does not read this language" in unread["status"]
     assert unread["nothing"] == "Nothing here has these words."
+    assert "No text has the words in quotes as they stand" in report["filed"]["absent"]
+    assert report["filed"]["none"] == ["Nothing here has these words.", False]
 
 
 @browser

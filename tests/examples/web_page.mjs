@@ -189,6 +189,12 @@ async function filed(browser) {
   found.weak.after = await page.locator(".document").count();
   await searched(page, "как связать заметки");
   found.unread = { status: await page.textContent("#status"), nothing: await page.textContent("#nothing p") };
+  await searched(page, "beans and peas");
+  found.named = await page.locator("#results .text").first().textContent();
+  await searched(page, '"notes of the restic" backup');
+  found.absent = await page.textContent("#status");
+  await searched(page, "+zzghqq");
+  found.none = [await page.textContent("#nothing p"), await page.isVisible("#weaker")];
   await context.close();
   await stopped(server);
   return found;

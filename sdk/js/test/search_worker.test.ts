@@ -4,7 +4,7 @@ import { existsSync } from "node:fs";
 import { test } from "node:test";
 import * as onnxruntime from "onnxruntime-node";
 import { CorruptArtifactError, InvalidInputError, type Progress, SpaceMismatchError } from "pocketquery";
-import { facets, openIndex, snippet } from "pocketquery/index";
+import { absentPhrases, facets, openIndex, snippet } from "pocketquery/index";
 import { type Port, type Runtime, serveEncoder } from "pocketquery/worker";
 import { serveSearch, WorkerEncoder, WorkerIndex } from "pocketquery/search-worker";
 import { call, CHROMIUM, inPage } from "./browser.js";
@@ -41,6 +41,9 @@ test("an index in a worker finds what one beside us finds", async () => {
     const shown = await index.snippet(hit!, "the bridge", { length: 40 });
     assert.ok(shown.marks.length > 0);
     assert.deepEqual(shown, await snippet(beside, hit!, "the bridge", { length: 40 }));
+    for (const [query, absent] of [['"the bridge" "bridge bridge bridge"', 1], ['+"bridge bridge bridge" bridge', 0], ["bridge bridge bridge", 0]] as const) {
+      assert.deepEqual([await index.absentPhrases(query), await absentPhrases(beside, query)], [absent, absent], query);
+    }
     assert.deepEqual(await index.facets("language", { query: "bridge" }), await facets(beside, "language", { query: "bridge" }));
     assert.deepEqual(await index.get("long"), beside.get("long"));
     assert.equal(await index.get("none"), undefined);

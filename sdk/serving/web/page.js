@@ -39,7 +39,7 @@ function refuse(title, advice, details = "") {
   box.querySelector("details").hidden = details === "";
   $("again").hidden = details === "";
   box.hidden = false;
-  $("search").hidden = $("replay").hidden = progress.hidden = true;
+  $("search").hidden = $("replay").hidden = $("keys").hidden = progress.hidden = true;
   status.textContent = "";
   fact("Verified", `no: ${title[0].toLowerCase()}${title.slice(1)}`, "bad");
   caller = null;
@@ -164,7 +164,7 @@ function short(ms) {
   return ms.toFixed(ms < 10 ? 1 : 0);
 }
 
-function tell(now, { documents, isRead, isCut, encodeMs, searchMs }, ms) {
+function tell(now, { documents, isRead, isCut, absent, encodeMs, searchMs }, ms) {
   const { query } = now;
   const ids = documents.flatMap(({ passages }) => passages.map(({ id }) => id));
   const isSame = shown !== null && ["query", "mode", "language"].every((name) => shown[name] === now[name]);
@@ -178,7 +178,8 @@ function tell(now, { documents, isRead, isCut, encodeMs, searchMs }, ms) {
   show(list, documents, ask, isSame);
   const count = documents.length === 1 ? "1 result" : `${documents.length || "No"} results`;
   const unread = isRead ? "" : ". The encoder does not read this language: words alone were searched";
-  say(`${count} in ${short(ms)} ms${unread}`);
+  const split = absent > 0 ? ". No text has the words in quotes as they stand: each counts by itself" : "";
+  say(`${count} in ${short(ms)} ms${unread}${split}`);
   $("weaker").hidden = !isCut;
   $("nothing").hidden = documents.length > 0;
   $("nothing").querySelector("p").textContent = isCut

@@ -1,7 +1,7 @@
 /** Beside the page, so that typing never stutters: the encoder, the index, and what is shown of a result. */
 
 import { answer } from "./sdk/rpc.js";
-import { facets, openWith, snippet } from "./sdk/index/index.js";
+import { absentPhrases, facets, openWith, snippet } from "./sdk/index/index.js";
 import { FetchSource, load, verify } from "./sdk/web.js";
 import { loadProgram } from "./sdk/words/languages.js";
 
@@ -156,8 +156,9 @@ answer(self, {
       const passages = await Promise.all(all.slice(0, PASSAGES).map((hit) => passage(hit, asked)));
       documents.push({ passages, others: all.length - passages.length });
     }
-    const isCut = isBounded && isRead && hits.length < Math.min(DEPTH, index.size);
-    return { documents, isRead, isCut, encodeMs, searchMs };
+    let isCut = isBounded && isRead && hits.length < Math.min(DEPTH, index.size);
+    if (isCut && hits.length === 0) isCut = (await index.search(query, { ...options, k: 1 })).length > 0;
+    return { documents, isRead, isCut, absent: await absentPhrases(index, query), encodeMs, searchMs };
   },
 
   /** The passages of a file that were found after the first ones. */

@@ -197,7 +197,7 @@ export class Contents {
   }
 
   /** A query without the phrases that no document has, which demand nothing: a question in another language quotes, too. */
-  private async withoutAbsent(asked: Query): Promise<Query> {
+  async withoutAbsent(asked: Query): Promise<Query> {
     const known = new Set(asked.requiredPhrases.map((phrase) => phrase.join(" ")));
     const phrases: (readonly string[])[] = [];
     for (const phrase of asked.phrases) if (known.has(phrase.join(" ")) || (await this.hasPhrase(phrase))) phrases.push(phrase);

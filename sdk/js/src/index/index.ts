@@ -42,6 +42,7 @@ import {
 } from "./query.js";
 import { quantize, unitVector, type VectorLike } from "./vectors/vectors.js";
 
+export { absentPhrases } from "./absent_phrases.js";
 export { type ChangeStore, checkWritten, MemoryChanges, type Written, writtenIn } from "./changes/change_store.js";
 export { IndexedDbChanges } from "./changes/indexed_db_changes.js";
 export type { Document, Metadata, NewDocument } from "./document.js";

@@ -11,6 +11,7 @@ import { InvalidInputError } from "../errors.js";
 import { openSent, type Sendable, sendable } from "../files/place.js";
 import type { Progress } from "../files/source.js";
 import {
+  absentPhrases,
   type AddOptions,
   type Document,
   type FacetCount,
@@ -130,6 +131,7 @@ function indexMethods(encoderOf: (id: number) => Encoder, load: LoadProgram): Me
       changed(id, (index) => index.search(query, options)), // which takes up what other tabs changed
     refreshIndex: (_, id: number) => changed(id, (index) => index.refresh()),
     snippetOf: (_, id: number, hit: SnippetSource, query: string, options: SnippetOptions) => snippet(opened(id), hit, query, options),
+    absentPhrasesOf: (_, id: number, query: string) => absentPhrases(opened(id), query),
     facetsOf: (_, id: number, field: string, options: FacetOptions) => changed(id, (index) => facets(index, field, options)),
     watchIndex: ({ signal, notify }: Context, id: number) => {
       const index = opened(id);
@@ -207,10 +209,14 @@ export class WorkerIndex {
     return (await this.#changed("refreshIndex", [])) as boolean;
   }
 
-  /** As the function of this name in `pocketquery/index`, with this index; so is `facets`. */
+  /** As the function of this name in `pocketquery/index`, with this index; so are `absentPhrases` and `facets`. */
   async snippet(hit: SnippetSource, query: string, options: SnippetOptions = {}): Promise<Snippet> {
     const shown = typeof hit === "string" ? hit : { text: hit?.text, metadata: { preamble: hit?.metadata?.["preamble"] } };
     return (await this.#caller.call("snippetOf", [this.#id, shown, query, options])) as Snippet;
+  }
+
+  async absentPhrases(query: string): Promise<number> {
+    return (await this.#caller.call("absentPhrasesOf", [this.#id, query])) as number;
   }
 
   async facets(field: string, options: FacetOptions = {}): Promise<FacetCount[]> {
