@@ -18,6 +18,7 @@ from pocketquery.sdk.validation import check_count
 __all__ = ["DeviceReading", "Guard", "Policy", "Readings"]
 
 _READINGS = ("idle", "charging", "unmetered", "temperature_c")
+_READING_S = 1.0  # between two readings, at least
 
 
 @dataclass(frozen=True)
@@ -156,7 +157,6 @@ class Guard:
         readings: the device.
         examples: how many queries there are to train on.
         clock: seconds, never going back.
-        every: seconds between two readings.
     """
 
     def __init__(
@@ -166,13 +166,11 @@ class Guard:
         *,
         examples: int,
         clock: Callable[[], float] = time.monotonic,
-        every: float = 1.0,
     ) -> None:
         self._policy = policy
         self._readings = readings
         self._examples = examples
         self._clock = clock
-        self._every = every
         self._begun = clock()
         self._read = -math.inf
         self._reason: str | None = None
@@ -182,7 +180,7 @@ class Guard:
         now = self._clock()
         if self._reason is None:
             self._reason = self._over_time_reason(now)
-        if self._reason is None and now - self._read >= self._every:
+        if self._reason is None and now - self._read >= _READING_S:
             self._read = now
             self._reason = self._policy.refusal(self._readings, examples=self._examples)
         return self._reason

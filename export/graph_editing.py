@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -79,9 +79,9 @@ class GraphEditor:
         self.graph.node.append(node)
         return output
 
-    def redirect(self, old: str, new: str, nodes: Iterable[Any] | None = None) -> None:
-        """Make ``nodes`` (all, unless given) read ``new`` where they read ``old``."""
-        for node in list(self.graph.node) if nodes is None else nodes:
+    def redirect(self, old: str, new: str) -> None:
+        """Make all nodes read ``new`` where they read ``old``."""
+        for node in self.graph.node:
             for position, name in enumerate(node.input):
                 if name == old:
                     node.input[position] = new

@@ -32,13 +32,13 @@ class GraphSession:
         )
         self._extra = dict(extra or {})
 
-    def outputs(self, ids: Sequence[int], names: Sequence[str] | None = None) -> list[Floats]:
-        """The named outputs (all, unless given) for one text, unpadded."""
+    def outputs(self, ids: Sequence[int]) -> list[Floats]:
+        """All outputs for one text, unpadded."""
         feed = {
             "input_ids": np.array([ids], np.int64),
             "attention_mask": np.ones((1, len(ids)), np.int64),
         }
-        results: list[Floats] = self._session.run(names, feed | self._extra)
+        results: list[Floats] = self._session.run(None, feed | self._extra)
         return results
 
     def encode_batch(self, ids: npt.NDArray[np.int64], mask: npt.NDArray[np.int64]) -> Floats:

@@ -127,7 +127,6 @@ def progress(
     label: str,
     unit: str = "",
     *,
-    total: int | None = None,
     show: bool = True,
     stream: TextIO | None = None,
 ) -> Iterator[Item]:
@@ -137,12 +136,10 @@ def progress(
         items: anything; without a length the time left is not known.
         label: as for :class:`Progress`, like the following.
         unit: likewise.
-        total: how many there are, where ``items`` does not say.
         show: likewise.
         stream: likewise.
     """
-    if total is None and isinstance(items, Sized):
-        total = len(items)
+    total = len(items) if isinstance(items, Sized) else None
     with Progress(total, label, unit, show=show, stream=stream) as shown:
         for item in items:
             yield item

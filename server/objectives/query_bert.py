@@ -17,7 +17,6 @@ import numpy as np
 import torch
 from torch import nn
 
-from pocketquery.client.views.augmenter_choice import Maker
 from pocketquery.client.views.tally import Tally, alarming
 from pocketquery.client.views.views import View
 from pocketquery.sdk.errors import InvalidInputError
@@ -95,26 +94,16 @@ class QueryBert(Objective[Views]):
     Args:
         encoder: the one to be trained; what ships is its pooled vector, before every head here.
         config: settings.
-        plugins: augmenters that ``config`` may name beside the built-in ones.
     """
 
     name: ClassVar[str] = "query_bert"
     kinds: ClassVar[tuple[Kind, ...]] = ("queries", "pairs")
 
-    def __init__(
-        self,
-        encoder: SentenceEncoder,
-        config: QueryBertConfig | None = None,
-        plugins: Mapping[str, Maker] | None = None,
-    ) -> None:
+    def __init__(self, encoder: SentenceEncoder, config: QueryBertConfig | None = None) -> None:
         super().__init__()
         self.config = config = config or QueryBertConfig()
-        self.views = QueryViews(
-            config.views,
-            augmenters_of(config.light, plugins),
-            augmenters_of(config.heavy, plugins),
-            config.slots,
-        )
+        light, heavy = augmenters_of(config.light), augmenters_of(config.heavy)
+        self.views = QueryViews(config.views, light, heavy, config.slots)
         self.projector = _projector(encoder, config)
         self.predictor = predictor(encoder.hidden_size)
         simsiam = config.framework == "simsiam"

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Mapping
 from typing import Any
 
-from pocketquery.client.views.augmenter_choice import Maker, choose
+from pocketquery.client.views.augmenter_choice import choose
 from pocketquery.client.views.augmenters import Augmenter
 from pocketquery.client.views.views import View, ViewPlan, draw_views
 from pocketquery.sdk.errors import InvalidInputError
@@ -76,21 +75,19 @@ class QueryViews:
         return tuple(rng.sample(views, 2)) if self.scheme == "all_regular" else views
 
 
-def augmenters_of(choices: str, plugins: Mapping[str, Maker] | None = None) -> list[Augmenter]:
+def augmenters_of(choices: str) -> list[Augmenter]:
     """Augmenters as a command line names them.
 
     Args:
         choices: ``"shuffle,typo"``, or a JSON list where they have parameters:
             ``'["shuffle", {"name": "typo", "rate": 0.2}]'``.
-        plugins: makers by name, beside the device's rules and the server's catalogue.
 
     Raises:
         InvalidInputError: not such a list, an unknown name or parameter, or an augmenter that
             cannot be had here.
     """
-    plugins = {**CATALOGUE, **(plugins or {})}
     if not choices.lstrip().startswith("["):
-        return [choose(name.strip(), plugins) for name in choices.split(",") if name.strip()]
+        return [choose(name.strip(), CATALOGUE) for name in choices.split(",") if name.strip()]
     try:
         named: list[Any] = json.loads(choices)
     except ValueError as error:
@@ -98,4 +95,4 @@ def augmenters_of(choices: str, plugins: Mapping[str, Maker] | None = None) -> l
             f"the augmenters are {choices!r}, which is not JSON ({error}); expected names with "
             'commas between them, or a list such as ["shuffle", {"name": "typo", "rate": 0.2}]'
         ) from error
-    return [choose(choice, plugins) for choice in named]
+    return [choose(choice, CATALOGUE) for choice in named]

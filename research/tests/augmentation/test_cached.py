@@ -71,7 +71,7 @@ def test_workers_read_it_too(path: str) -> None:
 
 def test_query_bert_draws_from_it_by_name(path: str) -> None:
     choice = f'[{{"name": "cached", "path": "{path}", "augmenter": "template"}}]'
-    light, heavy = augmenters_of(choice, CATALOGUE), augmenters_of("shuffle", CATALOGUE)
+    light, heavy = augmenters_of(choice), augmenters_of("shuffle")
     views = QueryViews("all_directional", light, heavy)
     drawn = views.draw(Group("q", (QUERIES[0],), lang="en"), random.Random(0))
     assert drawn is not None

@@ -22,6 +22,8 @@ from pocketquery.server.federation.orchestration.clock import Clock
 __all__ = ["Arrival", "Exchange"]
 
 _TTL_SLACK = 60.0  # seconds a message outlives its round, so that late replies are seen as such
+_POLL_S = 1.0  # between two looks for replies
+_CONNECT_S = 120.0  # how long to wait for devices before a round is given up
 _CONNECTION = (OSError, HTTPError)  # the SuperLink's failures, which are not a reply's
 
 _log = logging.getLogger(__name__)
@@ -51,24 +53,12 @@ class Exchange:
         grid: how devices are reached.
         clock: for waiting.
         seed: of the choice of devices.
-        poll_seconds: between two looks for replies.
-        connect_seconds: how long to wait for devices before a round is given up.
     """
 
-    def __init__(
-        self,
-        grid: Grid,
-        clock: Clock,
-        *,
-        seed: int = 0,
-        poll_seconds: float = 1.0,
-        connect_seconds: float = 120.0,
-    ) -> None:
+    def __init__(self, grid: Grid, clock: Clock, *, seed: int = 0) -> None:
         self._grid = grid
         self._clock = clock
         self._seed = seed
-        self._poll_seconds = poll_seconds
-        self._connect_seconds = connect_seconds
         # Whom the messages went to that nobody answered yet: of this round or stage, and before.
         self._waiting: dict[str, int] = {}
         self._stragglers: dict[str, int] = {}
@@ -80,14 +70,14 @@ class Exchange:
         Raises:
             ArtifactError: fewer came; nothing was begun.
         """
-        end = self._clock.now() + self._connect_seconds
+        end = self._clock.now() + _CONNECT_S
         while len(nodes := sorted(self._grid.get_node_ids())) < least:
             if self._clock.now() > end:
                 raise ArtifactError(
-                    f"{len(nodes)} devices are connected after {self._connect_seconds:.0f} s, a "
+                    f"{len(nodes)} devices are connected after {_CONNECT_S:.0f} s, a "
                     f"round needs {least}; start more, or lower least_replies"
                 )
-            self._clock.sleep(self._poll_seconds)
+            self._clock.sleep(_POLL_S)
         return nodes
 
     def drawn(self, number: int, nodes: Sequence[int], count: int) -> list[int]:
@@ -191,7 +181,7 @@ class Exchange:
                 if is_over():
                     return
             if not came:
-                self._clock.sleep(self._poll_seconds)
+                self._clock.sleep(_POLL_S)
 
     def _replies_to(self, asked: str, read: Callable[[Message], R], damaged: R) -> list[R]:
         """What came in reply to one message.
