@@ -26,6 +26,7 @@ __all__ = [
     "add_bundle",
     "add_command",
     "add_filter",
+    "add_index",
     "add_index_public_key",
     "add_public_key",
     "chosen_public_key",
@@ -254,6 +255,15 @@ def add_public_key(parser: Any) -> None:
         metavar="KEY",
         help="what is not signed by this Ed25519 key is refused: 64 hexadecimal digits or a PEM "
         "file (default: $POCKETQUERY_PUBLIC_KEY)",
+    )
+
+
+def add_index(parser: argparse.ArgumentParser) -> None:
+    """Add ``--index``, which index is searched."""
+    parser.add_argument(
+        "--index",
+        metavar="FOLDER",
+        help="the index (default: $POCKETQUERY_INDEX, else what pocketquery index FOLDER built)",
     )
 
 

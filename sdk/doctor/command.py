@@ -16,6 +16,7 @@ from pocketquery.sdk.commands import (
     Subparsers,
     add_bundle,
     add_command,
+    add_index,
     add_index_public_key,
     add_public_key,
     chosen_public_key,
@@ -52,11 +53,7 @@ Exit code 0: nothing is broken (warnings may be). 1: something is; each line say
     )
     add_bundle(parser)
     add_public_key(parser)
-    parser.add_argument(
-        "--index",
-        metavar="FOLDER",
-        help="the index (default: $POCKETQUERY_INDEX, else what pocketquery index FOLDER built)",
-    )
+    add_index(parser)
     add_index_public_key(parser)
     parser.add_argument("--query", default=_QUERY, help=f'what to search for (default: "{_QUERY}")')
     parser.add_argument("--state", metavar="FOLDER", help="the folder of a device's private state")

@@ -17,6 +17,7 @@ from pocketquery.sdk.commands import (
     add_bundle,
     add_command,
     add_filter,
+    add_index,
     add_index_public_key,
     add_public_key,
     chosen_public_key,
@@ -66,11 +67,7 @@ examples:
     add_bundle(parser)
     add_adapter(parser)
     add_public_key(parser)
-    parser.add_argument(
-        "--index",
-        metavar="FOLDER",
-        help="the index (default: $POCKETQUERY_INDEX, else what pocketquery index FOLDER built)",
-    )
+    add_index(parser)
     add_index_public_key(parser)
     parser.add_argument(
         "-n", "-k", dest="k", type=Parsed(whole(1), int), default=10, help="hits (default: 10)"

@@ -18,6 +18,7 @@ from pocketquery.sdk.commands import (
     Subparsers,
     add_bundle,
     add_command,
+    add_index,
     add_index_public_key,
     add_public_key,
     chosen_public_key,
@@ -80,11 +81,7 @@ Assistants start it by themselves; see docs/how-to/assistants.md for what to ent
 
 def add_served(parser: argparse.ArgumentParser) -> None:
     """Add ``--index``, ``--bundle`` and their keys."""
-    parser.add_argument(
-        "--index",
-        metavar="FOLDER",
-        help="the index (default: $POCKETQUERY_INDEX, else what pocketquery index FOLDER built)",
-    )
+    add_index(parser)
     add_bundle(parser)
     add_public_key(parser)
     add_index_public_key(parser)

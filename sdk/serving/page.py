@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pocketquery.sdk.commands import Subparsers, add_bundle, add_command
+from pocketquery.sdk.commands import Subparsers, add_bundle, add_command, add_index
 from pocketquery.sdk.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -36,11 +36,7 @@ Encoder and index go to the browser, which searches by itself. Results open the 
         _serve,
     )
     add = parser.add_argument
-    add(
-        "--index",
-        metavar="FOLDER",
-        help="the index (default: $POCKETQUERY_INDEX, else what pocketquery index FOLDER built)",
-    )
+    add_index(parser)
     add_bundle(parser)
     add("--public-key", type=Path, metavar="PEM", help="bundle and index must be signed by it")
     add("--gateway", metavar="URL", help="for federated rounds: https://host[:port]")

@@ -19,24 +19,30 @@ from pocketquery.sdk.files import write_atomic
 from pocketquery.server.modeling.sentence_encoder import SentenceEncoder
 from pocketquery.server.modeling.vocabulary_cross_entropy import vocabulary_cross_entropy
 
-__all__ = ["MLM_HEAD", "MlmHead", "head_misfit", "load_mlm_heads", "save_mlm_head", "set_biases"]
+__all__ = [
+    "MLM_HEAD",
+    "MlmHead",
+    "TiedHead",
+    "head_misfit",
+    "load_mlm_heads",
+    "save_mlm_head",
+    "set_biases",
+]
 
 MLM_HEAD = "mlm_head.safetensors"
 
 _ROWS = "bias"  # of a head: one entry a token of the vocabulary
 
 
-class MlmHead(nn.Module):
-    """Token states to vocabulary logits: linear, GELU, layer norm, tied decoder with a bias.
+class TiedHead(nn.Module):
+    """States or vectors to vocabulary logits: linear, GELU, layer norm, tied decoder with a bias.
 
     Args:
         encoder: whose token table it is tied to.
-        of_decoder: it reads a decoder's states, not the encoder's.
     """
 
-    def __init__(self, encoder: SentenceEncoder, *, of_decoder: bool = False) -> None:
+    def __init__(self, encoder: SentenceEncoder) -> None:
         super().__init__()
-        self.of_decoder = of_decoder
         table = encoder.backbone.get_input_embeddings().weight
         self.dense = nn.Linear(encoder.hidden_size, table.shape[1])
         self.norm = nn.LayerNorm(table.shape[1])
@@ -46,14 +52,6 @@ class MlmHead(nn.Module):
         """Logits (n, vocabulary) of states (n, width); the decoder is the encoder's own table."""
         return functional.linear(self._turned(states), self._table(encoder), self.bias)
 
-    def cross_entropy(
-        self, states: torch.Tensor, target: torch.Tensor, encoder: SentenceEncoder
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """:func:`vocabulary_cross_entropy` of states (n, width) against token ids (n,)."""
-        return vocabulary_cross_entropy(
-            self._turned(states), self._table(encoder), self.bias, target
-        )
-
     def _turned(self, states: torch.Tensor) -> torch.Tensor:
         turned: torch.Tensor = self.norm(functional.gelu(self.dense(states)))
         return turned
@@ -62,6 +60,27 @@ class MlmHead(nn.Module):
         """Another objective of the run may have added tokens since; no text holds them."""
         table: torch.Tensor = encoder.backbone.get_input_embeddings().weight
         return table[: len(self.bias)]
+
+
+class MlmHead(TiedHead):
+    """Of token states.
+
+    Args:
+        encoder: whose token table it is tied to.
+        of_decoder: it reads a decoder's states, not the encoder's.
+    """
+
+    def __init__(self, encoder: SentenceEncoder, *, of_decoder: bool = False) -> None:
+        super().__init__(encoder)
+        self.of_decoder = of_decoder
+
+    def cross_entropy(
+        self, states: torch.Tensor, target: torch.Tensor, encoder: SentenceEncoder
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """:func:`vocabulary_cross_entropy` of states (n, width) against token ids (n,)."""
+        return vocabulary_cross_entropy(
+            self._turned(states), self._table(encoder), self.bias, target
+        )
 
 
 def save_mlm_head(folder: Path, modules: Iterable[nn.Module]) -> None:

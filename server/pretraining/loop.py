@@ -31,7 +31,7 @@ from pocketquery.sdk.progress import Progress
 from pocketquery.server.corpus import Passages
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.autocast import bfloat16_products
-from pocketquery.server.objectives.objective import LossParts
+from pocketquery.server.objectives.objective import LossParts, with_head
 from pocketquery.server.pretraining.chunked_encoder import ChunkedEncoder
 from pocketquery.server.pretraining.config import PretrainingConfig
 from pocketquery.server.pretraining.diagnostics import Watch, diagnose
@@ -328,13 +328,4 @@ def _shipped(encoder: SentenceEncoder, parts: Sequence[Part]) -> SentenceEncoder
     for part in parts:
         part.objective.eval()
         encoder = part.objective.export(encoder)
-    return SentenceEncoder(
-        encoder.backbone,
-        encoder.tokenizer,
-        pooling=encoder.pooling,
-        head=encoder.head,
-        prompts=encoder.prompts,
-        default_prompt_name=encoder.default_prompt_name,
-        max_length=encoder.max_length,
-        name=encoder.name,
-    )
+    return with_head(encoder, encoder.head)

@@ -11,12 +11,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
 from torch.nn import functional
 
 from pocketquery.sdk.errors import CorpusError
 from pocketquery.server.corpus.groups import Source
-from pocketquery.server.modeling import SentenceEncoder
+from pocketquery.server.modeling.mlm_head import TiedHead
 from pocketquery.server.modeling.precision import at_least_float32
 from pocketquery.server.objectives.shared.masking import IGNORED
 
@@ -35,29 +34,12 @@ __all__ = [
 _BATCH_TEXTS = 1024  # texts
 
 
-class BagDecoder(nn.Module):
+class BagDecoder(TiedHead):
     """Vectors to one logit a token: two linear layers with GELU and layer norm between them.
 
     The second layer is the encoder's own table of tokens (few parameters, and it starts with what
     MLM taught it); in the paper it is a matrix of its own.
-
-    Args:
-        encoder: gives the widths.
     """
-
-    def __init__(self, encoder: SentenceEncoder) -> None:
-        super().__init__()
-        table = encoder.backbone.get_input_embeddings().weight
-        self.dense = nn.Linear(encoder.hidden_size, table.shape[1])
-        self.norm = nn.LayerNorm(table.shape[1])
-        self.bias = nn.Parameter(torch.zeros(table.shape[0]))
-
-    def forward(self, vectors: torch.Tensor, encoder: SentenceEncoder) -> torch.Tensor:
-        """Logits (n, vocabulary) of vectors (n, width)."""
-        table = encoder.backbone.get_input_embeddings().weight
-        # Another objective of the run may have added tokens since; no text holds them.
-        weight = table[: len(self.bias)]
-        return functional.linear(self.norm(functional.gelu(self.dense(vectors))), weight, self.bias)
 
 
 def multi_hot(ids: torch.Tensor, vocabulary: int) -> torch.Tensor:
