@@ -15,10 +15,9 @@ from torch.utils.data import Dataset
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.corpus.groups import Source
 from pocketquery.server.objectives.objective import Batch, Objective
-from pocketquery.server.pretraining.batching import BatchPlan
+from pocketquery.server.pretraining.batching import BatchPlan, token_costs
 from pocketquery.server.pretraining.config import PretrainingConfig
 from pocketquery.server.pretraining.round_robin import WeightedRoundRobin
-from pocketquery.server.pretraining.token_costs import token_costs
 
 __all__ = ["left_out_of", "name_left_out", "MicroBatch", "MixtureStream", "Part", "SkippedBatches"]
 

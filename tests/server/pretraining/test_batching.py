@@ -7,8 +7,7 @@ import pytest
 
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.corpus.groups import Group, GroupList
-from pocketquery.server.pretraining.batching import BatchPlan
-from pocketquery.server.pretraining.token_costs import token_costs
+from pocketquery.server.pretraining.batching import BatchPlan, token_costs
 from tests.server.pretraining.small_run import documents
 from tests.tiny_models import wordpiece_tokenizer
 

@@ -7,7 +7,7 @@ import pytest
 
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.server.corpus import Group, GroupList
-from pocketquery.server.corpus.language_sampling import language_quotas, sampled_texts
+from pocketquery.server.corpus.new_tokenizer import language_quotas, sampled_texts
 
 
 def test_quotas_by_hand() -> None:
