@@ -11,7 +11,6 @@ from torch.nn import functional
 __all__ = ["AsymmetricNorm", "NormMode", "ProjectionHead"]
 
 NormMode = Literal["asym", "vanilla", "none"]
-_MOMENTUM = 0.1  # weight of a new batch in the running statistics
 
 
 class AsymmetricNorm(nn.Module):
@@ -29,6 +28,7 @@ class AsymmetricNorm(nn.Module):
 
     def __init__(self, width: int) -> None:
         super().__init__()
+        self.momentum = 0.1  # weight of a new batch in the running statistics
         self.weight = nn.Parameter(torch.ones(width))
         self.bias = nn.Parameter(torch.zeros(width))
         self.register_buffer("running_mean", torch.zeros(width))
@@ -48,7 +48,7 @@ class AsymmetricNorm(nn.Module):
             # Copies: neither what is only measured nor a later update may change what was read.
             mean, variance = mean.clone(), variance.clone()
         return functional.batch_norm(
-            x, mean, variance, self.weight, self.bias, batch_statistics, _MOMENTUM
+            x, mean, variance, self.weight, self.bias, batch_statistics, self.momentum
         )
 
 
