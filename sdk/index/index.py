@@ -221,7 +221,8 @@ class Index(IndexViews):
                 fit together: the first hits do not depend on how many are asked for.
             group_by: a field of the metadata such as "path", as in a filter. Of the documents that
                 have one value of it only the best is a hit; ``others`` counts further ones.
-            prefix: the last word is still being typed, and stands for all that begin with it.
+            prefix: the last word is still being typed, and stands for all that begin with it. What
+                asks for nothing yet, blanks, a quotation mark or ``-word``, finds nothing.
             languages: only documents whose field ``language`` is one of these codes: ``["de"]``.
 
         Raises:
@@ -229,10 +230,12 @@ class Index(IndexViews):
                 unknown mode or filter operator; dense or hybrid for a text without an encoder.
         """
         request = check_query(
-            query, k, mode, vector, self.dimension, self._encoder, offset, min_score
+            query, k, mode, vector, self.dimension, self._encoder, offset, min_score, prefix
         )
         any_document = filter is None and languages is None
         condition = None if any_document else condition_of(filter, languages)
+        if request is None:
+            return Hits()
         with self._database.reading() as connection:
             snapshot = self._current(connection)
             typed = snapshot.analyzer.query(request.text, prefix=prefix) if request.text else None

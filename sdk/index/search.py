@@ -111,15 +111,18 @@ def check_query(
     encoder: QueryEncoder | None,
     offset: object = 0,
     min_score: object = None,
-) -> CheckedQuery:
+    prefix: bool = False,
+) -> CheckedQuery | None:
     """The arguments of ``Index.search`` as a query; a text is encoded where its mode needs it.
+    None for what is being typed (``prefix``) and asks for nothing yet.
 
     Raises:
         InvalidInputError: as ``Index.search`` says.
     """
     text = query if isinstance(query, str) else ""
+    is_typed = prefix and isinstance(query, str) and vector is None
     if isinstance(query, str):
-        if is_blank(check_text(query, "the query")):
+        if is_blank(check_text(query, "the query")) and not is_typed:
             raise InvalidInputError("the query is blank or signs alone; expected a word")
     elif vector is None:
         vector = query
@@ -134,6 +137,8 @@ def check_query(
     check("offset", offset, whole(0))
     check("min_score", min_score, optional(number()))
     limits: Any = count, offset, min_score
+    if is_typed and (is_blank(text) or not parse(text).plain):
+        return None
     if mode == "lexical" and text:
         return CheckedQuery(mode, text, np.zeros(0, np.float32), *limits)
     if mode != "dense" and not text:

@@ -124,3 +124,12 @@ def test_a_word_that_no_document_has_stands_for_the_nearest(index: Index) -> Non
     begun = index.search("oa", mode="lexical", prefix=True)
     assert {hit.id for hit in begun} <= {hit.id for hit in index.search("oak", 1000)}
     assert begun
+
+
+@pytest.mark.parametrize("query", ["", " ", '"', "-oak", '-"oak tree"', "+"])
+@pytest.mark.parametrize("mode", ["hybrid", "lexical", "dense"])
+def test_what_is_being_typed_may_ask_for_nothing_yet(index: Index, query: str, mode: Any) -> None:
+    assert index.search(query, mode=mode, prefix=True) == []
+    assert index.search(query, mode=mode, prefix=True, group_by="part") == []
+    with pytest.raises(InvalidInputError, match="k is 0"):
+        index.search(query, k=0, mode=mode, prefix=True)

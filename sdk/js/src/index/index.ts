@@ -288,6 +288,7 @@ export class Index {
     const filter = languages === undefined ? given : { $and: [given ?? {}, languageFilter(languages)] };
     const condition = filter === undefined || filter === null ? undefined : compileFilter(filter);
     const request = await checkQuery(query, options, this.dimension, this.encoder, this.contents.analyzer);
+    if (!request) return [];
     const { contents } = this; // one state for all that follows: another may take its place meanwhile
     const allowed = condition && contents.matching(condition);
     if (groupBy === undefined) return hitsOf(contents, request, allowed);
@@ -342,7 +343,7 @@ export class Index {
       ranked: async (text, vector, k) => {
         const words = withoutOperators(text);
         const request = await checkQuery(words, { mode: "hybrid", vector, k }, dimension, undefined, contents.analyzer);
-        const { rows, scores } = await contents.rank(request, alive);
+        const { rows, scores } = await contents.rank(request!, alive); // nothing is being typed
         return { rows: Array.from(rows, (row) => places.get(row)!), scores: Array.from(scores) };
       },
     };

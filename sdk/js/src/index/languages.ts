@@ -18,8 +18,7 @@ export function languageNumber(metadata: Metadata): number {
 }
 
 /**
- * A filter for documents in one of these languages: whose field "language" is the code, in capitals or not, or one
- * of its regions.
+ * A filter for documents in one of these languages: whose field "language" is the code or one of its regions.
  * @throws InvalidInputError no codes
  */
 export function languageFilter(languages: readonly string[]): Filter {
@@ -38,10 +37,5 @@ export function languageFilter(languages: readonly string[]): Filter {
 
 /** The code as BCP 47 writes it: pt-BR, zh-Hant. */
 function usualLetters(code: string): string {
-  const [first, ...rest] = code.toLowerCase().split("-");
-  const parts = rest.map((one) => {
-    if (one.length === 2) return one.toUpperCase();
-    return one.length === 4 ? one.charAt(0).toUpperCase() + one.slice(1) : one;
-  });
-  return [first, ...parts].join("-");
+  return code.toLowerCase().replace(/-(?:[a-z]{2}\b|[a-z](?=[a-z]{3}\b))/g, (part) => part.toUpperCase());
 }

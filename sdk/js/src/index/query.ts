@@ -51,7 +51,7 @@ export interface SearchOptions {
    * Absent or null: any.
    */
   readonly minScore?: number | null;
-  /** The last word is still being typed, and stands for all that begin with it. */
+  /** The last word is still being typed, and stands for all that begin with it; `"` or `-word` alone finds nothing. */
   readonly prefix?: boolean;
   /** How many of the best to pass over; 0 by default. Pages fit together: the first hits do not depend on `k`. */
   readonly offset?: number;
@@ -90,7 +90,7 @@ export interface CheckedQuery {
 }
 
 /**
- * The arguments of `Index.search` as a query; a text is encoded where its mode needs it.
+ * The arguments of `Index.search` as a query; a text is encoded where its mode needs it. Undefined: nothing is asked yet.
  * @throws InvalidInputError as `Index.search` says
  */
 export async function checkQuery(
@@ -99,11 +99,12 @@ export async function checkQuery(
   dimension: number,
   encoder: QueryEncoder | undefined,
   analyzer: Analyzer,
-): Promise<CheckedQuery> {
+): Promise<CheckedQuery | undefined> {
   const text = typeof query === "string" ? checkText(query, "the query") : "";
   let vector: unknown = options.vector;
+  const isTyped = options.prefix === true && typeof query === "string" && vector === undefined;
   if (typeof query === "string") {
-    if (asksNothing(text)) throw new InvalidInputError("the query is blank or signs alone; expected a word");
+    if (asksNothing(text) && !isTyped) throw new InvalidInputError("the query is blank or signs alone; expected a word");
   } else if (vector === undefined) {
     vector = query;
   } else {
@@ -123,6 +124,7 @@ export async function checkQuery(
     throw new InvalidInputError(`minScore is ${show(minScore)}, expected a number`);
   }
   const asked = text ? await analyzer.query(text, options.prefix) : null;
+  if (isTyped && (asksNothing(text) || !asked?.plain)) return undefined;
   const checked = { mode, asked, k, offset, minScore: minScore ?? -Infinity };
   if (mode === "lexical" && text) return { ...checked, vector: new Float32Array(0) };
   if (mode !== "dense" && !text) {

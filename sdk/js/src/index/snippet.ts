@@ -45,8 +45,7 @@ const LEAST_OF_SENTENCES = 0.6; // of the length, before a snippet without marks
 
 /**
  * The passage of a hit around the words of `query`, marked, in the index's language; where none is there, as in a hit
- * that was found by meaning, the beginning. The name and tags of a file, with which its text begins in an index, are left out
- * where the words are not there alone. Words such as "the" and "how" are marked in phrases only; words of the index that
+ * that was found by meaning, the beginning. A file's name and tags are left out where the words are not there alone. Words such as "the" and "how" are marked in phrases only; words of the index that
  * stood for a mistyped one are marked, too.
  *
  * @param hit a hit, a document or a text
@@ -64,15 +63,18 @@ export async function snippet(
     throw new InvalidInputError(`the length of a snippet is ${show(length)}, expected at least 20`);
   }
   const { analyzer } = index.state;
-  const own = Array.from(text).slice(preambleOf(hit, text)).join("");
-  let line = Array.from(chunksOf(own).join(" "));
+  const points = Array.from(text);
+  const own = points.slice(preambleOf(hit, points));
+  const lineOf = (some: Line): Line => Array.from(chunksOf(some.join("")).join(" "));
+  const marksOf = (some: Line): Promise<Mark[]> => analyzer.complete(() => marksIn(some, analyzer, asked, common));
+  let line = lineOf(own);
   const typed = await analyzer.query(checkText(query, "the query"), prefix);
   const asked = { ...typed, terms: (await index.state.expanded(typed)).weights };
   const common = await analyzer.commonWords();
-  let marks = await analyzer.complete(() => marksIn(line, analyzer, asked, common));
-  if (marks.length === 0 && own.length < text.length) {
-    const whole = Array.from(chunksOf(text).join(" "));
-    marks = await analyzer.complete(() => marksIn(whole, analyzer, asked, common));
+  let marks = await marksOf(line);
+  if (marks.length === 0 && own.length < points.length) {
+    const whole = lineOf(points);
+    marks = await marksOf(whole);
     if (marks.length > 0) line = whole;
   }
   const [start, stop] = windowOf(line, marks, length);
@@ -88,10 +90,10 @@ export async function snippet(
   };
 }
 
-/** How much of the beginning says what a file is called, which stands beside the snippet; in code points. */
-function preambleOf(hit: SnippetSource, text: string): number {
-  const length = typeof hit === "string" ? undefined : hit.metadata?.["preamble"];
-  return Number.isSafeInteger(length) && Array.from(text)[Number(length) - 1] === "\n" ? Number(length) : 0;
+/** How much of the beginning is the file's name and tags, which stand beside the snippet; in code points. */
+function preambleOf(hit: SnippetSource, text: Line): number {
+  const length = typeof hit === "string" ? 0 : Number(hit.metadata?.["preamble"]);
+  return text[length - 1] === "\n" ? length : 0;
 }
 
 function marksIn(line: Line, analyzer: Analyzer, asked: Query, common: string): Mark[] {

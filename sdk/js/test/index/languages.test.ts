@@ -56,6 +56,10 @@ test("results in some languages", async () => {
     assert.deepEqual(await found("de", "en"), ["tea", "zug"]);
     assert.deepEqual(await found("de-DE"), []);
     for (const capitals of ["DE", "DE-at"]) assert.deepEqual(await found(capitals), ["zug"]);
+    const typed = async (query: string, mode: "hybrid" | "lexical"): Promise<number> => (await index.search(query, { prefix: true, mode })).length;
+    for (const nothing of ["", " ", '"', "-tea", '+"']) assert.equal((await typed(nothing, "hybrid")) + (await typed(nothing, "lexical")), 0);
+    assert.ok((await typed('"te', "hybrid")) > 0);
+    await assert.rejects(index.search('"'), InvalidInputError);
     for (const wrong of [["German"], [], [3 as unknown as string]]) await assert.rejects(found(...wrong), InvalidInputError);
   });
 });

@@ -108,9 +108,11 @@ public final class Index implements AutoCloseable {
         }
         if (search.text == null && !search.mode.equals("dense")) throw new InvalidInputError(search.mode + " search needs the query's text, found a vector only");
         if (search.text != null && !Text.isWellFormed(search.text)) throw new InvalidInputError("the query has half of a character (a lone surrogate)");
-        if (search.text != null && Analyzer.asksNothing(search.text)) throw new InvalidInputError("the query is blank or signs alone; expected a word");
+        boolean isTyped = search.prefix && search.text != null && search.vector == null; // may ask for nothing yet
+        if (search.text != null && Analyzer.asksNothing(search.text) && !isTyped) throw new InvalidInputError("the query is blank or signs alone; expected a word");
         Filter filter = Filter.of(search.filter, search.languages);
         Analyzer.Query query = search.text == null ? null : contents.analyzer.query(search.text, search.prefix);
+        if (isTyped && (Analyzer.asksNothing(search.text) || query.plain.isEmpty())) return List.of();
         if (query != null && query.plain.isEmpty() && (search.vector == null || search.mode.equals("lexical"))) {
             throw new InvalidInputError("the query '" + Text.shortened(search.text) + "' only says what must not be there; expected a word to look for");
         }

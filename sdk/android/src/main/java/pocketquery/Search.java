@@ -83,7 +83,10 @@ public final class Search {
         return this;
     }
 
-    /** Whether the last word is being typed, and stands for all that begin with it. */
+    /**
+     * Whether the last word is being typed, and stands for all that begin with it. What asks for nothing yet, blanks, a quotation mark or
+     * {@code -word}, finds nothing then.
+     */
     public Search typing(boolean typing) {
         prefix = typing;
         return this;

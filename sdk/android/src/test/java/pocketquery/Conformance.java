@@ -533,6 +533,10 @@ public final class Conformance {
             // Of a mistyped word the one that stood for it is marked.
             String marked = index.snippet("Die Umw\u00e4lzpumpe der Heizung", "Heizunk", 160, false).marked("[", "]");
             check(marked.equals("Die Umw\u00e4lzpumpe der [Heizung]"), marked);
+            // What is being typed may ask for nothing yet.
+            for (String nothing : List.of("", " ", "\"", "-Heizung")) {
+                check(index.search(Search.text(nothing).mode("lexical").typing(true)).isEmpty(), nothing);
+            }
             // A file's name and tags are shown only where nothing else has the query's words.
             for (String[] one : new String[][] {{"Wetter", "Es goss."}, {"Bergen", "\ud83c\udf27 Bergen Es goss."}}) {
                 Hit hit = new Hit("a", 1, "\ud83c\udf27\nBergen\nEs goss.", Map.of("preamble", 9L), 0, 0, 0);
