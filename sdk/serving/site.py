@@ -33,7 +33,7 @@ PAGE = Path(__file__).resolve().with_name("web")
 PACKAGE = PAGE.parents[1] / "js"
 BUILT = (
     "this install was built without the page's scripts, which published wheels have. In a "
-    "checkout, with Node 20: npm ci && npm run build in sdk/js, then pip install again"
+    "checkout, with Node 20 or later: (cd sdk/js && npm ci && npm run build) && pip install ."
 )
 PAGES = (
     "index.html",
