@@ -196,8 +196,9 @@ def _present_by_language(
     for group in groups:
         highest = np.zeros(len(own))
         for value, rows in group:
-            having = languages.of_rows[rows]
-            highest[having] = np.maximum(highest[having], value)
+            having = np.zeros(len(own))
+            having[languages.of_rows[rows]] = value
+            highest = np.maximum(highest, having)
         own += highest
     enough = np.append(own_part(languages.counts), 0.0)  # few rows may lack words by chance
     return present + enough * (own - present)
