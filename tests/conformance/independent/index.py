@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from tests.conformance.independent.artefacts import Refused, require, sha256
 from tests.conformance.independent.ed25519 import is_signed
 from tests.conformance.independent.filters import matches
+from tests.conformance.independent.words import within
 
 Floats = NDArray[np.float32]
 Hits = list[tuple[str, float]]
@@ -198,7 +199,8 @@ class Index:
         return (
             asked.required <= terms
             and not any(excluded <= terms for excluded in asked.excluded)
-            and asked.matches(analyzer.sequence(whole))
+            and all(within(one, analyzer.sequence(whole)) for one in asked.phrases)
+            and not any(within(one, analyzer.sequence(whole)) for one in asked.excluded_phrases)
         )
 
     def _whole(self, row: int) -> str:
@@ -212,12 +214,10 @@ class Index:
         texts = [
             analyzer.sequence(self._whole(row)) for row in np.flatnonzero(self._alive).tolist()
         ]
-        empty = {"excluded_phrases": type(known)(), "required_phrases": type(known)()}
         phrases = [
             one
             for one in asked.phrases
-            if one in known
-            or any(replace(asked, phrases=[one], **empty).matches(words) for words in texts)
+            if one in known or any(within(one, words) for words in texts)
         ]
         return replace(asked, phrases=phrases)
 

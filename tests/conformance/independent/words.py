@@ -14,7 +14,7 @@ import snowballstemmer
 
 from tests.conformance.independent.characters import Characters, table
 
-__all__ = ["Analyzer", "Query", "Vocabulary", "expand"]
+__all__ = ["Analyzer", "Query", "Vocabulary", "expand", "within"]
 
 _TABLES = table("words.json")
 _CLASSES = {
@@ -81,14 +81,10 @@ class Query:
     required_phrases: list[list[str]] = field(default_factory=list)
     prefix: str = ""
 
-    def matches(self, words: Sequence[str]) -> bool:
-        """Whether a text's words have the phrases and lack those excluded."""
-        return all(_within(one, words) for one in self.phrases) and not any(
-            _within(one, words) for one in self.excluded_phrases
-        )
 
-
-def _within(phrase: list[str], words: Sequence[str]) -> bool:
+def within(phrase: Sequence[str], words: Sequence[str]) -> bool:
+    """Whether a text's words have a phrase."""
+    phrase = list(phrase)
     starts = range(len(words) - len(phrase) + 1)
     return any(list(words[at : at + len(phrase)]) == phrase for at in starts)
 
