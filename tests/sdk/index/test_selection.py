@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pocketquery.sdk.errors import InvalidInputError
+from pocketquery.sdk.index import selection
 from pocketquery.sdk.index.documents import Document
 from pocketquery.sdk.index.index import Index, open_index
 from tests.sdk.small_index import WordEncoder, new_index, vectors_of
@@ -103,6 +104,24 @@ def test_a_phrase_that_no_document_has_demands_nothing(index: Index, mode: Any) 
         and not any(has_phrase(text, one) for other, text in words.items() if int(other) % 2)
     )
     assert not index.search(f'"{" ".join(phrase)}"', mode=mode, filter={"part": 1})
+
+
+def test_texts_and_postings_are_read_once(index: Index) -> None:
+    read: list[Any] = []
+
+    def recorded(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(connection: object, what: Any, *others: Any) -> Any:
+            read.extend((name, one) for one in ([what] if isinstance(what, str) else what))
+            return function(connection, what, *others)
+
+        return call
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("documents_of_rows", "postings_of"):
+            patch.setattr(selection, name, recorded(name, getattr(selection, name)))
+        index.search('"oak elm" "elm oak" "oak maple" -"fir ash"', 50, group_by="part")
+    assert len(read) > 20
+    assert len(read) == len(set(read))
 
 
 @pytest.mark.parametrize("query", ["-oak", '-"oak elm"', "-oak -elm"])
