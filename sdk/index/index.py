@@ -232,8 +232,7 @@ class Index(IndexViews):
         request = check_query(
             query, k, mode, vector, self.dimension, self._encoder, offset, min_score, prefix
         )
-        any_document = filter is None and languages is None
-        condition = None if any_document else condition_of(filter, languages)
+        condition = condition_of(filter, languages)
         if request is None:
             return Hits()
         with self._database.reading() as connection:
@@ -249,8 +248,7 @@ class Index(IndexViews):
             else:
                 whole = partial(replace, request, offset=0)
                 hits = best_of_groups(lambda k: found(whole(k=k)), group_by, request.k, offset)
-            if typed and selection.query:
-                hits.absent_phrases = len(typed.phrases) - len(selection.query.phrases)
+            hits.absent_phrases = selection.absent_phrases
             return hits
 
     def add(self, documents: Iterable[Any], vectors: NDArray[Any] | None = None) -> None:

@@ -49,6 +49,7 @@ class Selection:
     Attributes:
         query: without the phrases that no document has, which demand nothing: a question in another
             language quotes, too. Those behind a + stay. No filter changes which these are.
+        absent_phrases: how many these are.
 
     Raises:
         CorruptArtifactError: postings that cannot be of these documents.
@@ -74,10 +75,11 @@ class Selection:
             for phrase in asked.phrases
             if phrase in asked.required_phrases or self._is_there(phrase)
         }
-        self.query = query
+        self.query, self.absent_phrases = query, 0
         if not self._wanted.issuperset(asked.phrases):
             there = tuple(phrase for phrase in asked.phrases if phrase in self._wanted)
             self.query = replace(asked, phrases=there)
+            self.absent_phrases = len(asked.phrases) - len(there)
         self._reads_texts = bool(self._wanted or asked.excluded_phrases)
         if required := asked.required.union(*self._wanted):
             self._restrict(self._having(required))
