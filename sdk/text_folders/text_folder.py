@@ -115,7 +115,7 @@ def read_file(
         raise UnreadError("unreadable", error.strerror or str(error)) from error
     outline.end()
     name = _title_of_name(file)
-    words = _searchable_words(outline, name)
+    words = _searchable_words(outline, file, name)
     preamble = "".join(f"{one.text}\n" for one in words)
     paragraphs = [*words, *outline.paragraphs]
     if not outline.paragraphs:
@@ -178,9 +178,9 @@ def _title_of_name(file: TextFile) -> str:
     return stem if " " in stem else _PARTED.sub(" ", stem)
 
 
-def _searchable_words(outline: Outline, name: str) -> list[Paragraph]:
-    """Words by which the file is to be found, for its first passage: of front matter, and its name
-    where the title does not say it."""
+def _searchable_words(outline: Outline, file: TextFile, name: str) -> list[Paragraph]:
+    """Words by which the file is to be found, for its first passage: its name, as it is typed, and
+    those of front matter."""
     first = outline.paragraphs[0] if outline.paragraphs else Paragraph(None, "")
     title = " ".join(_title_parts(*outline.title_above(first.section, name)))
     words = [
@@ -188,7 +188,9 @@ def _searchable_words(outline: Outline, name: str) -> list[Paragraph]:
         for field in ("aliases", "alias", "description", "summary", "tags", "keywords")
         if (value := outline.fields.get(field)) and not isinstance(value, Mapping)
     ]
-    names = [] if _contains(title, name) else [name]
+    path = Path(file.name)
+    typed = name if path.stem.lower() in _INDEX_NAMES else path.name
+    names = [typed] if typed != name or not _contains(title, name) else []
     start = [(0, first.line(0))]
     return [Paragraph(first.section, one, start, first.page) for one in [*names, *words]]
 

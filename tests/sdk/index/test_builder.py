@@ -11,6 +11,7 @@ import pytest
 
 from pocketquery.sdk.errors import ArtifactError, InvalidInputError
 from pocketquery.sdk.folders import publish_folder
+from pocketquery.sdk.index.database import PAGE
 from pocketquery.sdk.index.index import create_index, open_index, verify_index
 from tests.sdk.small_index import (
     DIMENSION,
@@ -181,7 +182,7 @@ def test_ids_are_unique_in_a_build(tmp_path: Path) -> None:
 
 
 def clear_a_page(data: bytes) -> bytes:
-    page = data.index(b"The castle number") // 4096 * 4096
+    page = data.index(b"The castle number") // PAGE * PAGE
     return data[:page] + b"\0" * 8 + data[page + 8 :]
 
 

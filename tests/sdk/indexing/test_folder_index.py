@@ -141,7 +141,7 @@ def test_an_update_reads_and_encodes_what_changed(
     report, encoded = notes.update()
     assert report.changes == FileChanges(added=1, changed=1, moved=1, removed=1)
     assert sorted(read) == ["garden.md", "new/one.md", "oslo.md"]
-    assert sorted(encoded) == ["Garden: May The pear tree.", "New one\nSomething new."]
+    assert sorted(encoded) == ["Garden: May The pear tree.", "New one.md\nSomething new."]
     assert (report.documents, report.passages, report.encoded) == (3, 4, 2)
     notes.build(notes.index.with_name("anew"))
     assert contents(notes.index) == contents(notes.index.with_name("anew"))

@@ -34,7 +34,7 @@ def notes(tmp_path: Path, tiny_bundle: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_an_update_needs_no_options(notes: Path, shell: Shell) -> None:
     shell("index", "--update", code=2, says="pocketquery index FOLDER --update")
-    built = shell("index", str(notes), "--exclude", "drafts/", says="2 documents, 3 passages")
+    built = shell("index", str(notes), "--exclude", "drafts/", says="2 documents, 4 passages")
     assert "passages a second" in built.out
     shell("index", "--update", says="no change; 0 passages encoded")
     (notes / "sea.md").write_text("# Sea\n\nthe sea is cold\n")
@@ -43,7 +43,7 @@ def test_an_update_needs_no_options(notes: Path, shell: Shell) -> None:
     (notes / "new.txt").unlink()
     report = json.loads(shell("index", "--update", "--json").out)
     assert report["changes"] == {"added": 0, "changed": 0, "moved": 0, "removed": 1}
-    assert (report["documents"], report["passages"], report["encoded"]) == (2, 3, 0)
+    assert (report["documents"], report["passages"], report["encoded"]) == (2, 4, 0)
 
 
 def test_the_language_is_found_or_given(notes: Path, shell: Shell) -> None:
@@ -57,7 +57,7 @@ def test_the_language_is_found_or_given(notes: Path, shell: Shell) -> None:
 
 
 def test_an_update_of_nothing_builds(notes: Path, shell: Shell) -> None:
-    shell("index", str(notes), "--update", says="2 documents, 3 passages")
+    shell("index", str(notes), "--update", says="2 documents, 4 passages")
 
 
 @pytest.mark.parametrize(

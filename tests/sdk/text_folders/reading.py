@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pocketquery.sdk.index.documents import Document
 from pocketquery.sdk.text_folders.listing import Skipped, skipped_line
 from pocketquery.sdk.text_folders.text_folder import read_folder
 
 
 def passages(folder: Path) -> list[tuple[str, str, str]]:
-    """Id, title and text of each."""
-    return [(one.id, str(one.metadata["title"]), one.text) for one in read_folder(folder)]
+    """Id, title and text of each, without the file's name, with which the first begins."""
+    return [(one.id, str(one.metadata["title"]), unnamed(one)) for one in read_folder(folder)]
+
+
+def unnamed(document: Document) -> str:
+    """Its text, without the name of its file before it."""
+    return document.text.removeprefix(f"{Path(str(document.metadata['path'])).name}\n")
 
 
 def write(folder: Path, name: str, text: str | bytes) -> Path:

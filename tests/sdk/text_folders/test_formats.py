@@ -157,7 +157,7 @@ def test_docx_that_does_not_describe_its_styles(tmp_path: Path) -> None:
     data = archive(word__document_xml=f"<w:document {W}><w:body>{body}</w:body></w:document>")
     write(tmp_path, "a.docx", data)
     assert passages(tmp_path) == [
-        ("a.docx#start", "Pump: Start", "a\nPress."),
+        ("a.docx#start", "Pump: Start", "Press."),
         ("a.docx#start/deeper", "Pump: Start: Deeper", "Wait."),
     ]
 

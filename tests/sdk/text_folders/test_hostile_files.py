@@ -15,7 +15,7 @@ from pocketquery.sdk import list_files
 from pocketquery.sdk.index.documents import check_document
 from pocketquery.sdk.text_folders import zipped
 from pocketquery.sdk.text_folders.text_folder import read_folder
-from tests.sdk.text_folders.reading import skipped, write
+from tests.sdk.text_folders.reading import skipped, unnamed, write
 from tests.sdk.text_folders.test_formats import archive
 
 LONG = 600_000  # for patterns
@@ -82,7 +82,7 @@ def test_no_file_keeps_the_others_out(tmp_path: Path, name: str, data: str | byt
     write(tmp_path, name, data)
     write(tmp_path, "b.txt", "another")
     documents = list(read_folder(tmp_path))
-    assert documents[-1].text == "another"
+    assert unnamed(documents[-1]) == "another"
     for document in documents:
         check_document(document)
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pocketquery import sdk
-from tests.sdk.text_folders.reading import passages, write
+from tests.sdk.text_folders.reading import passages, unnamed, write
 
 PAGE = """<!doctype html><html><head><title>Water &amp; soil - My site</title>
 <meta name="description" content="How to water."><style>p { color: red }</style></head>
@@ -41,7 +41,7 @@ def test_a_passage_of_a_long_paragraph_knows_its_own_line(tmp_path: Path) -> Non
     documents = list(sdk.read_folder(tmp_path))
     assert len(documents) > 10
     for document in documents:
-        first = document.text.split()[0]
+        first = unnamed(document).split()[0]
         line = document.metadata["line"]
         assert any(first in one for one in file[line - 1 : line + 2]), (line, first)
 

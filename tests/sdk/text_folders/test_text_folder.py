@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pocketquery import sdk
 from pocketquery.sdk.errors import ArtifactNotFoundError, InvalidInputError
 from pocketquery.sdk.text_folders.listing import SUFFIXES
-from tests.sdk.text_folders.reading import passages, seen, skipped, write
+from tests.sdk.text_folders.reading import passages, skipped, write
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_metadata(tmp_path: Path) -> None:
     write(tmp_path, "sub/valve.md", f"{front}\nOpen it.\n\n## The red one {{#red}}\n\nFirst.\n")
     first, second = sdk.read_folder(tmp_path)
     fields = {"tags": ["heating", "pump"], "aliases": ["Umwälzpumpe"], "date": "2024-05-01"}
-    assert first.text == "Umwälzpumpe\nheating, pump\nOpen it."
+    assert first.text == "valve.md\nUmwälzpumpe\nheating, pump\nOpen it."
     assert first.metadata == {
         **fields,
         "title": "valve",
@@ -98,7 +98,7 @@ def test_metadata(tmp_path: Path) -> None:
         "headings": [],
         "part": 1,
         "line": 8,
-        "preamble": len("Umwälzpumpe\nheating, pump\n"),
+        "preamble": len("valve.md\nUmwälzpumpe\nheating, pump\n"),
     }
     assert second.text == "First."
     assert second.metadata == {
@@ -113,7 +113,12 @@ def test_metadata(tmp_path: Path) -> None:
 
 
 def test_a_file_is_found_by_its_name(tmp_path: Path) -> None:
-    assert seen(tmp_path, "pump.md", "# Restarting\n\nDo it.") == "pump\nDo it."
+    write(tmp_path, "pump.md", "# Restarting\n\nDo it.")
+    write(tmp_path, "sub/index.md", "# All of it\n\nHere.")
+    assert [one.text for one in sdk.read_folder(tmp_path)] == [
+        "pump.md\nDo it.",
+        "sub\nHere.",
+    ]
 
 
 def test_a_change_of_one_section_leaves_the_other_ids_alone(tmp_path: Path) -> None:
