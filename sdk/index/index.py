@@ -232,7 +232,7 @@ class Index(IndexViews):
         request = check_query(
             query, k, mode, vector, self.dimension, self._encoder, offset, min_score, prefix
         )
-        condition = condition_of(filter, languages)
+        condition = None if filter is languages is None else condition_of(filter, languages)
         if request is None:
             return Hits()
         with self._database.reading() as connection:

@@ -103,7 +103,7 @@ def test_a_folder_of_texts_is_documents_of_their_sections(tmp_path: Path) -> Non
     assert [(one.texts, one.lang, one.title) for one in groups] == [
         (("Manual", "It opens.", "It closes."), "en", True),
         (("Manual: Locks", "A key turns."), "en", True),
-        (("Notes", "Oil the hinges once a year."), "en", True),
+        (("Notes", "notes.md Oil the hinges once a year."), "en", True),
     ]
     assert len({one.id for one in groups}) == 3
     with pytest.warns(UserWarning, match=r"torn\.txt"):
