@@ -61,7 +61,7 @@ __all__ = [
     "update_folder",
 ]
 
-_READING = 2  # the version of the rules by which files become passages
+_READING = 3  # the version of the rules by which files become passages
 _MOST_DELETED = 0.2  # of the rows; with more, the index is compacted
 _MOST_SEGMENTS = 50  # beyond those of a new index; likewise
 _ROWS_A_SEGMENT = 512

@@ -158,7 +158,7 @@ def test_a_watched_folder_is_followed_until_a_signal(
 
         wait_for("time")
         (notes / "more.md").write_text("# More\n\nabout whales\n")
-        wait_for("1 added; 1 passage encoded")
+        wait_for("1 added; 2 passages encoded")
         (notes / "more.md").rename(notes / "moved.md")
         wait_for("1 moved")
         away = notes.with_name("away")
