@@ -319,7 +319,7 @@ def other_version(notes: Notes) -> object:
         (lambda notes: notes.update(language="german"), "with language .*, not with german"),
         (lambda notes: notes.update(teacher="demo"), "with teacher None, not with demo"),
         (other_encoder, "encoded by words 1, and this is another one, words 2"),
-        (other_version, "made by version 2 of the rules"),
+        (other_version, f"made by version {folder_index._READING} of the rules"),
     ],
 )
 def test_what_does_not_fit_is_refused(
