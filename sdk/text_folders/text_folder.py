@@ -114,8 +114,8 @@ def read_file(
     except OSError as error:
         raise UnreadError("unreadable", error.strerror or str(error)) from error
     outline.end()
-    name = _title_of_name(file)
-    words = _searchable_words(outline, file, name)
+    name, typed = _names(file)
+    words = _searchable_words(outline, name, typed)
     preamble = "".join(f"{one.text}\n" for one in words)
     paragraphs = [*words, *outline.paragraphs]
     if not outline.paragraphs:
@@ -170,15 +170,18 @@ def _contains(title: str, heading: str) -> bool:
     return f" {' '.join(words)} " in f" {' '.join(title_words)} "
 
 
-def _title_of_name(file: TextFile) -> str:
-    """The file's name; of an index or README the folder's."""
-    stem = Path(file.name).stem
-    if stem.lower() in _INDEX_NAMES:
+def _names(file: TextFile) -> tuple[str, str]:
+    """The file's name as a title, and as it is typed; of an index or README the folder's, twice."""
+    path = Path(file.name)
+    stem, typed = path.stem, path.name
+    is_index = stem.lower() in _INDEX_NAMES
+    if is_index:
         stem = Path(os.path.realpath(file.path)).parent.name or stem
-    return stem if " " in stem else _PARTED.sub(" ", stem)
+    title = stem if " " in stem else _PARTED.sub(" ", stem)
+    return title, title if is_index else typed
 
 
-def _searchable_words(outline: Outline, file: TextFile, name: str) -> list[Paragraph]:
+def _searchable_words(outline: Outline, name: str, typed: str) -> list[Paragraph]:
     """Words by which the file is to be found, for its first passage: its name, as it is typed, and
     those of front matter."""
     first = outline.paragraphs[0] if outline.paragraphs else Paragraph(None, "")
@@ -188,8 +191,6 @@ def _searchable_words(outline: Outline, file: TextFile, name: str) -> list[Parag
         for field in ("aliases", "alias", "description", "summary", "tags", "keywords")
         if (value := outline.fields.get(field)) and not isinstance(value, Mapping)
     ]
-    path = Path(file.name)
-    typed = name if path.stem.lower() in _INDEX_NAMES else path.name
     names = [typed] if typed != name or not _contains(title, name) else []
     start = [(0, first.line(0))]
     return [Paragraph(first.section, one, start, first.page) for one in [*names, *words]]
