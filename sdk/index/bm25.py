@@ -43,6 +43,7 @@ __all__ = [
     "postings_of",
     "renumber_postings",
     "vocabulary_of",
+    "widest_share",
     "without_place",
 ]
 
@@ -288,6 +289,29 @@ def has_term(connection: sqlite3.Connection, term: str) -> bool:
     """Whether some document has a term."""
     row = connection.execute("SELECT 1 FROM postings WHERE term = ? LIMIT 1", (term,)).fetchone()
     return row is not None
+
+
+def widest_share(
+    connection: sqlite3.Connection, terms: Sequence[str], count: int, languages: Languages | None
+) -> float:
+    """The mean share of an index's rows that have a term. In an index of several languages that of
+    the language in which it is largest, as far as its rows are enough to say so.
+
+    Args:
+        connection: on one state.
+        terms: one at least.
+        count: of the index's rows, one at least.
+        languages: of the index.
+    """
+    shares: Doubles = np.zeros(1 if languages is None else len(languages.counts) + 1)
+    for term in terms:
+        rows, _ = postings_of(connection, term, count)
+        shares[-1] += len(rows) / count
+        if languages is not None:
+            own = np.bincount(languages.of_rows[rows], minlength=len(shares))[:-1]
+            counts = languages.counts[:, 0]
+            shares[:-1] += own / counts * own_part(counts)
+    return float(shares.max()) / len(terms)
 
 
 def vocabulary_of(connection: sqlite3.Connection) -> Vocabulary:

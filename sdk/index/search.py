@@ -17,7 +17,7 @@ import numpy as np
 
 from pocketquery.sdk.arrays import Doubles, Floats, NDArray, Rows
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.sdk.index.bm25 import Lexical, bm25, has_term
+from pocketquery.sdk.index.bm25 import Lexical, bm25, has_term, widest_share
 from pocketquery.sdk.index.database import damaged
 from pocketquery.sdk.index.documents import documents_of_rows
 from pocketquery.sdk.index.segments import Snapshot
@@ -27,6 +27,7 @@ from pocketquery.sdk.index.vectors import QueryVector, best_first, in_blocks, un
 from pocketquery.sdk.results.hits import Hit, Hits
 from pocketquery.sdk.validation import check, check_count, check_text, number, optional, whole
 from pocketquery.sdk.words import Query, expand
+from pocketquery.sdk.words.common_words import common_terms
 from pocketquery.sdk.words.query import is_blank, parse
 from pocketquery.sdk.words.vocabulary import COMPOUNDING, Expansion
 
@@ -50,6 +51,10 @@ Mode = Literal["dense", "lexical", "hybrid"]
 _DENSE_WEIGHT = 0.25
 _LEANING = 2.0
 _ALL = slice(None)
+# A query's common words say nothing where the index lacks half of the query and few rows have them:
+# it is in another language than the texts (research/LOG.md).
+_LEAST_PRESENT = 0.5
+_MOST_SHARE = 0.15
 _LEAST_ROOM = 0.05  # between the mean cosine and 1: of documents that are nearly all alike
 
 
@@ -287,10 +292,8 @@ def rank(
     k, vectors, asked = query.k + query.offset, snapshot.vectors, selection.query
     if query.mode == "dense" or asked is None:
         return _by_meaning(connection, snapshot, query, selection)
-    weights, instead = expanded(connection, snapshot, asked)
-    lengths = snapshot.lengths(connection)
     if not len(query.vector):
-        lexical = bm25(connection, weights, lengths, asked, instead)
+        lexical = _lexical(connection, snapshot, asked)
         rows = selection.best(k, lambda allowed: _words(lexical.scores, allowed), above=0)
         rows, words = best_first(rows, lexical.scores[rows], k)
         scores = words.astype(np.float64)
@@ -299,7 +302,12 @@ def rank(
         return Ranking(rows, scores, None, words).cut(query)
     meant = QueryVector(query.vector)
     languages = snapshot.languages(connection, meant)
-    lexical = bm25(connection, weights, lengths, asked, instead, languages)
+    lexical = _lexical(connection, snapshot, asked, languages)
+    if np.ravel(lexical.present)[-1] < _LEAST_PRESENT * lexical.most:
+        common = common_terms(asked, snapshot.analyzer)
+        if common and widest_share(connection, common, len(vectors), languages) <= _MOST_SHARE:
+            said = _lexical(connection, snapshot, asked.without(common), languages)
+            lexical = said._replace(most=lexical.most)
     fusion = Fusion(float(meant.cosine(snapshot.mean)), lexical, languages)
 
     def scored(allowed: Mask | None) -> Iterator[tuple[int, Doubles]]:
@@ -318,6 +326,16 @@ def rank(
     order = np.lexsort((rows, -fused))[:k]
     fused = np.minimum(fused[order], 1.0)
     return Ranking(rows[order], fused, cosines[order], lexical.scores[rows[order]]).cut(query)
+
+
+def _lexical(
+    connection: sqlite3.Connection,
+    snapshot: Snapshot,
+    asked: Query,
+    languages: Languages | None = None,
+) -> Lexical:
+    weights, instead = expanded(connection, snapshot, asked)
+    return bm25(connection, weights, snapshot.lengths(connection), asked, instead, languages)
 
 
 def _by_meaning(

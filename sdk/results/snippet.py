@@ -17,10 +17,10 @@ from itertools import pairwise
 from typing import Protocol
 
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.sdk.results.common_words import is_common
 from pocketquery.sdk.validation import check_text
 from pocketquery.sdk.words.analyzer import Analyzer, analyzer_for
 from pocketquery.sdk.words.characters import DROPPED, UNSPACED
+from pocketquery.sdk.words.common_words import is_common
 from pocketquery.sdk.words.query import Query
 
 __all__ = ["HasText", "Snippet", "snippet"]

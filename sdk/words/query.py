@@ -9,8 +9,8 @@ its phrases: it is a sentence, whose signs are its own (``Privatpersonen und -or
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from pocketquery.sdk.words.characters import HYPHENS
@@ -76,6 +76,12 @@ class Query:
     excluded_phrases: tuple[tuple[str, ...], ...] = ()
     required_phrases: tuple[tuple[str, ...], ...] = ()
     prefix: str = ""
+
+    def without(self, terms: Collection[str]) -> Query:
+        """The query without some of its terms."""
+        kept = {term: weight for term, weight in self.terms.items() if term not in terms}
+        words = {term: word for term, word in self.words.items() if term not in terms}
+        return replace(self, terms=kept, words=words)
 
     def phrases_in(self, words: Sequence[str]) -> frozenset[tuple[str, ...]]:
         """The phrases, excluded ones among them, that a text has.

@@ -19,10 +19,8 @@ from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.index.builder import create_index
 from pocketquery.sdk.index.documents import Document
 from pocketquery.sdk.index.index import Index, open_index
-from pocketquery.sdk.results.common_words import MORE
 from pocketquery.sdk.results.snippet import snippet
-from pocketquery.sdk.words import LANGUAGES
-from pocketquery.sdk.words.language import COMMON
+from tests.conformance.tables import tables
 from tests.sdk.javascript_indexes import SAFE, plain
 
 __all__ = ["TARGET", "main", "records_index"]
@@ -58,6 +56,8 @@ VECTORS = np.eye(6, 8, dtype=np.float32) + np.float32(0.25)
 _GERMAN_QUERIES = [
     *"Pumpe Prüfung Pumpen Prüfungen Donaudampfschiff Zähler Zähl Brot Qualitätsprüfungen".split(),
     "Prüfung der Pumpe", "Umwälzpumpe Pumpe Heizung", "Brot backen mit Sauerteig", "Pumpf Brot",
+    "where in the town is there a Brot mit the lowest Zählerstand or no Protokoll",
+    "who does the test of a pump and what is this am Tag", "is the Sauerteig in the or of",
 ]  # fmt: skip
 _ORDERS = ("$gt", "$gte", "$lt", "$lte")
 
@@ -95,13 +95,11 @@ def main() -> None:
 
 
 def write_common_words() -> None:
-    """``sdk/js/src/words/common_words.ts``, which JavaScript's snippets do not mark."""
-    head = "/** What a snippet does not mark, by language; written by tests/conformance. */\n\n"
+    """``sdk/js/src/words/common_words.ts``."""
+    head = "/** The common words of each language; written by tests/conformance. */\n\n"
     lines = ["export const COMMON: Readonly<Record<string, string>> = {"]
-    for language in COMMON:
-        if language in LANGUAGES:
-            words = {*COMMON[language].split(), *MORE.get(language, "").split()}
-            lines.append(f'  {language}: "{" ".join(sorted(words))}",')
+    common = json.loads(tables()["common_words.json"])
+    lines += [f'  {language}: " {words} ",' for language, words in common.items()]
     text = head + "\n".join([*lines, "};\n"])
     (TARGET.parents[1] / "sdk/js/src/words/common_words.ts").write_text(text, encoding="utf-8")
 

@@ -31,6 +31,9 @@ _TEXTS = [
 _QUOTED = [
     '"make sugar" sea', '"sugar the cafe" light', '+"sugar the cafe" sea', 'sea "light plants"',
     '"makes sugar" "cafe sea" -plants', '"the sea',
+    "wie ist das Licht in der sea und die Stadt im Cafe", "la luz de how en el mar y query",
+    'wie wird "the sea" von der Stadt zu make', "how do the quux zzyzx blorp frobnicate",
+    "who of quux zzyzx blorp glorp", "sea was it quux zzyzx blorp or glorp",
 ]  # fmt: skip
 _FILTERS: list[Any] = [
     None, {"year": {"$gte": 2003}}, {"lang": "en", "$not": {"year": {"$in": [2001, 2004]}}},

@@ -1,7 +1,8 @@
 """Write conformance/tables: how characters are classed, for implementations in any language.
 
 Code points and ranges are hexadecimal (``"300-36F 483"``); pairs ``"41>61"`` replace one by the
-other. ``wordpiece.json`` has the classes of BERT's tokenizers.
+other. ``wordpiece.json`` has the classes of BERT's tokenizers, ``common_words.json`` the common
+words of each language.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from pathlib import Path
 
 from pocketquery.sdk.tokenizers import bert_normalizer
 from pocketquery.sdk.tokenizers.added_tokens import is_word_character
+from pocketquery.sdk.words.common_words import MORE
+from pocketquery.sdk.words.language import COMMON
 
 __all__ = ["TARGET", "main", "tables"]
 
@@ -36,7 +39,11 @@ def tables() -> dict[str, str]:
     wordpiece["word"] = ranges(point for point in points if is_word_character(chr(point)))
     wordpiece["lowercased"] = bert_normalizer.LOWERCASED
     version = {"unicode": unicodedata.unidata_version}
-    return {"wordpiece.json": _text(version | wordpiece)}
+    common = {
+        language: " ".join(sorted({*COMMON[language].split(), *MORE.get(language, "").split()}))
+        for language in COMMON
+    }
+    return {"wordpiece.json": _text(version | wordpiece), "common_words.json": _text(common)}
 
 
 def _is_mark(character: str) -> bool:

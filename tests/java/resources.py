@@ -1,7 +1,7 @@
 """The resources of the Java library: ``python -m tests.java.resources FOLDER``.
 
-The tables of ``conformance/tables``, that of scripts, words that a snippet does not mark, and
-Snowball's stemmers as programs in JSON, with their licence.
+The tables of ``conformance/tables``, that of scripts, and Snowball's stemmers as programs in JSON,
+with their licence.
 """
 
 import json
@@ -12,8 +12,6 @@ from importlib.metadata import distribution
 from pathlib import Path
 
 from pocketquery.sdk.languages.scripts import RANGES, WRITTEN
-from pocketquery.sdk.results.common_words import MORE
-from pocketquery.sdk.words.language import COMMON
 
 ROOT = Path(__file__).parents[2]
 
@@ -24,12 +22,10 @@ def main(folder: Path) -> None:
     program = runpy.run_path(str(ROOT / "sdk/js/scripts/words/stemmers.py"))["program"]
     place = folder / "pocketquery"
     (place / "stemmers").mkdir(parents=True, exist_ok=True)
-    for name in ("words.json", "wordpiece.json"):
+    for name in ("words.json", "wordpiece.json", "common_words.json"):
         shutil.copyfile(ROOT / "conformance/tables" / name, place / name)
     scripts = {"ranges": RANGES.strip(), "written": WRITTEN.strip()}
     (place / "scripts.json").write_text(json.dumps(scripts), "utf-8")
-    common = {name: f"{COMMON[name]} {MORE.get(name, '')}".strip() for name in COMMON}
-    (place / "common_words.json").write_text(json.dumps(common, ensure_ascii=False), "utf-8")
     for file in distribution("snowballstemmer").files or ():
         path = Path(str(file.locate()))
         if path.name == "COPYING":

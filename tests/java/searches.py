@@ -1,7 +1,8 @@
 """An index, and what Python finds in it, for Java: ``python -m tests.java.searches FOLDER``.
 
-The documents are the paragraphs of ``docs/``, encoded by the built-in encoder. The queries are 45
-of their headings and 5 with operators, each in three modes and with seven filters: 1,050 searches.
+The documents are the paragraphs of ``docs/``, encoded by the built-in encoder. The queries are 42
+of their headings, 5 with operators and 3 in other languages, each in three modes and with seven
+filters: 1,050 searches.
 In the folder ``languages`` is an index of the same documents as if they were of several languages,
 their vectors apart as those of an encoder of many languages are, and 300 searches of it. With a
 second argument, a file of a text a line, these are the documents, and there are no filters and no
@@ -36,6 +37,9 @@ OPERATORS = [
     "encoder -teacher",
     "querry encodr",
     "-gate release rollback",
+    "was ist der Index und wie wird die Signatur in der Datei geprüft",
+    "comment est-ce que la signature de l'index se vérifie dans le bundle",
+    "cómo se firma un index para los que no son de la casa",
 ]
 LANGUAGES = ["en", "de", "en-GB", None, "fil", "de", "en"]
 OPTIONS: list[Any] = [{}, {"languages": ["de", "fil"], "k": 3, "offset": 2}]

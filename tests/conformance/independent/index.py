@@ -23,13 +23,14 @@ from numpy.typing import NDArray
 from tests.conformance.independent.artefacts import Refused, require, sha256
 from tests.conformance.independent.ed25519 import is_signed
 from tests.conformance.independent.filters import matches
-from tests.conformance.independent.words import within
+from tests.conformance.independent.words import common_terms, within
 
 Floats = NDArray[np.float32]
 Hits = list[tuple[str, float]]
 CODE = re.compile("[a-z]{2,3}(-[A-Za-z0-9]{1,8}){0,3}")
 MEANING = 0.25
 LEANING = 2
+MOST_SHARE = 0.15
 OWN_MEAN_ROWS = 16
 
 
@@ -156,6 +157,11 @@ class Index:
             rows = np.flatnonzero(allowed & self.placed)
             return self._hits(*_top(rows, (cosines - apart)[rows], k))
         lexical, most, present, own = self._bm25(asked)
+        common = common_terms(asked, analyzer) if present < most / 2 else []
+        if common and self._widest_share(common) <= MOST_SHARE:
+            terms = {term: some for term, some in asked.terms.items() if term not in common}
+            said = {term: word for term, word in asked.words.items() if term not in common}
+            lexical, _, present, own = self._bm25(replace(asked, terms=terms, words=said))
         mean = sum(products.values()) / (sum(counts.values()) + 1)
         numbers = sorted(set(self._languages.tolist()))
         sums = {one: float(lexical[self._languages == one].sum(dtype=float)) for one in numbers}
@@ -260,6 +266,16 @@ class Index:
         for some in own_best.values():
             own |= {one: own.get(one, 0.0) + value for one, value in some.items()}
         return scores, most, present, own
+
+    def _widest_share(self, terms: list[str]) -> float:
+        """The mean share of the rows that have one of ``terms``, of all or of one language's."""
+        having = [self._postings.get(term, (np.zeros(0, int), 0))[0] for term in terms]
+        shares = [sum(len(rows) / len(self._lengths) for rows in having)]
+        for number in self._named():
+            count = int((self._languages == number).sum())
+            own = [int((self._languages[rows] == number).sum()) / count for rows in having]
+            shares.append(sum(own) * count / (count + OWN_MEAN_ROWS))
+        return max(shares) / len(terms)
 
     def _hits(self, rows: Any, scores: Any) -> Hits:
         return [

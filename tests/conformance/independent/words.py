@@ -14,7 +14,7 @@ import snowballstemmer
 
 from tests.conformance.independent.characters import Characters, table
 
-__all__ = ["Analyzer", "Query", "Vocabulary", "expand", "within"]
+__all__ = ["Analyzer", "Query", "Vocabulary", "common_terms", "expand", "within"]
 
 _TABLES = table("words.json")
 _CLASSES = {
@@ -394,6 +394,25 @@ def _parts(text: str) -> tuple[str, list[tuple[bool, bool, str, bool]]]:
     if words + sum(map(_has_word, _CHUNK.findall(text[done:]))) > 7:
         return text.strip(), []
     return (plain + text[done:]).strip(), parts
+
+
+def common_terms(query: Query, analyzer: Analyzer) -> list[str]:
+    """The terms of a query's words that are common in the language that has most of them, where
+    that are two at least."""
+    words = [word for chunk in _CHUNK.findall(query.plain) for word in cut(chunk).words]
+    listed = table("common_words.json")
+    of_words = [
+        {one for one, some in listed.items() if _folded(word) in some.split()} for word in words
+    ]
+    counts = Counter(language for languages in of_words for language in languages)
+    if max(counts.values(), default=0) < 2:
+        return []
+    spoken = {language for language in counts if counts[language] == max(counts.values())}
+    terms = [
+        analyzer.term(word) for word, some in zip(words, of_words, strict=True) if some & spoken
+    ]
+    needed = query.required | {term for phrase in query.phrases for term in phrase}
+    return list(dict.fromkeys(one for one in terms if one in query.terms and one not in needed))
 
 
 class Vocabulary:

@@ -152,3 +152,36 @@ def test_numbers_of_languages() -> None:
     for value in ("DE", "d", "german", "de_DE", "de-", "", None, 7, ["de"], {"de": 1}):
         assert language_number({"language": value}) == 0
     assert language_number({}) == 0
+
+
+@pytest.mark.parametrize(
+    ("english", "tagged", "finds"),
+    [
+        (0, False, "town"),  # no text is English: "the" and "was" are German names here
+        (20, False, "names"),  # a third of the texts is
+        (20, True, "names"),
+        (8, False, "town"),  # a seventh: rare words of a few
+        (8, True, "names"),  # which say that they are English
+    ],
+)
+def test_common_words_of_a_language_that_no_text_has_say_nothing(
+    tmp_path: Path, english: int, tagged: bool, finds: str
+) -> None:
+    others = [("The", "en")] * english + [("Nummer", "de")] * (54 - english)
+    with create_index(tmp_path / "index", space_id="s", dimension=2, language="german") as builder:
+        builder.add(
+            [
+                Document(f"{n}", f"{word} was {n}" if word == "The" else f"{word} {n}",
+                         {"language": language} if tagged else {})
+                for n, (word, language) in enumerate(others)
+            ],
+            np.tile([0.0, 1.0], (54, 1)),
+        )  # fmt: skip
+        names = {"names": "Was The, Komponist", "town": "Hafen am Meer"}
+        builder.add(
+            [Document(*one, {"language": "de"} if tagged else {}) for one in names.items()],
+            np.array([[1.0, 0.2], [1.0, 0.1]]),
+        )
+    with open_index(tmp_path / "index") as index:
+        hits = index.search("what was the harbour of quietness", 1, vector=[1.0, 0.0])
+        assert [hit.id for hit in hits] == [finds]

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from pocketquery.sdk import Document, Snippet, snippet
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.sdk.results.common_words import is_common
 from pocketquery.sdk.words import Analyzer
+from pocketquery.sdk.words.common_words import is_common
 
 GARDEN = (
     "The garden in spring. In March we planted tomatoes and beans along the south wall. The soil "

@@ -7,6 +7,7 @@
  * N, df and the mean length count deleted documents until the index is compacted, as in Python.
  */
 import { pairwiseSum } from "./vectors/numbers.js";
+import { ownPart } from "./vectors/vectors.js";
 import type { Query } from "../words/query.js";
 import type { Expansion } from "../words/vocabulary.js";
 import type { Part, Postings } from "./part.js";
@@ -29,30 +30,32 @@ export interface Lexical {
   readonly own: ReadonlyMap<number, number>;
 }
 
+/** What a query weighs in an index, and how much of it is there; a {@link Lexical} without its scores. */
+interface Weighed extends Omit<Lexical, "scores"> {
+  /** Of each term the most that it adds to a score, and its postings in each part. */
+  readonly terms: readonly { readonly term: string; readonly highest: number; readonly found: readonly Postings[] }[];
+}
+
 /**
- * BM25 of every row for a query.
+ * @param count rows, those aside that were compacted away
  * @param expansion the weight of each term of the query, and of what stands for one. `most` and `present` have the
  * largest of its compounds in the place of a word that no document has
- * @param asked the query: `most` and `present` are of its terms, and not of compounds that no document has. A word
- * of its phrases counts once in a document, which has them all
- * @param norms float32 (n,), see {@link lengthNorms}
+ * @param asked the query: `most` and `present` are of its terms, and not of compounds that no document has
  * @param gone 1 where a row was compacted away; undefined for none
  * @param languageOf the number of a row's language; undefined where `own` is not asked for
  */
-export function bm25(
+export function weighed(
   parts: readonly Part[],
+  count: number,
   { weights, instead }: Expansion,
   asked: Query,
-  norms: Float32Array,
   gone?: Uint8Array,
   languageOf?: (row: number) => number,
-): Lexical {
-  const count = norms.length - (gone ? gone.reduce((sum, one) => sum + one, 0) : 0);
-  const scores = new Float32Array(norms.length);
+): Weighed {
   let [most, present] = [0, 0];
   const own = new Map<number, number>();
-  if (!norms.length) return { scores, most, present, own };
-  const once = new Set(asked.phrases.flat());
+  const terms: Weighed["terms"][number][] = [];
+  if (!count) return { terms, most, present, own };
   const replaced = new Map([...instead.values()].map((word) => [word, 0]));
   const ownReplaced = new Map([...replaced.keys()].map((word) => [word, new Map<number, number>()]));
   const add = (language: number, value: number): void => void own.set(language, (own.get(language) ?? 0) + value);
@@ -61,8 +64,9 @@ export function bm25(
     const df = frequency(parts, found, gone);
     const idf = Math.log1p((count - df + 0.5) / (df + 0.5));
     const highest = Math.fround(weight * idf * (K1 + 1));
+    terms.push({ term, highest, found });
     const word = instead.get(term);
-    const having = languageOf ? languagesOf(parts, found, languageOf, gone) : [];
+    const having = languageOf ? languagesOf(parts, found, languageOf, gone).keys() : [];
     if (word !== undefined) {
       replaced.set(word, Math.max(replaced.get(word)!, highest));
       const most = ownReplaced.get(word)!;
@@ -72,6 +76,28 @@ export function bm25(
       if (df > 0) present += highest;
       for (const language of having) add(language, highest);
     }
+  }
+  for (const value of replaced.values()) [most, present] = [most + value, present + value];
+  for (const values of ownReplaced.values()) for (const [language, value] of values) add(language, value);
+  return { terms, most, present, own };
+}
+
+/**
+ * BM25 of every row for a query. A word of its phrases counts once in a document, which has them all.
+ * @param norms float32 (n,), see {@link lengthNorms}; the other parameters are those of {@link weighed}
+ */
+export function bm25(
+  parts: readonly Part[],
+  expansion: Expansion,
+  asked: Query,
+  norms: Float32Array,
+  gone?: Uint8Array,
+  languageOf?: (row: number) => number,
+): Lexical {
+  const { terms, most, present, own } = weighed(parts, countOf(norms.length, gone), expansion, asked, gone, languageOf);
+  const scores = new Float32Array(norms.length);
+  const once = new Set(asked.phrases.flat());
+  for (const { term, highest, found } of terms) {
     let first = 0;
     for (const [i, { rows, counts }] of found.entries()) {
       for (let n = 0; n < rows.length; n++) {
@@ -84,22 +110,56 @@ export function bm25(
       first += parts[i]!.count;
     }
   }
-  for (const value of replaced.values()) [most, present] = [most + value, present + value];
-  for (const values of ownReplaced.values()) for (const [language, value] of values) add(language, value);
   return { scores, most, present, own };
 }
 
-/** The languages of the rows that have a term. */
+/** How many of so many rows were not compacted away. */
+export function countOf(rows: number, gone?: Uint8Array): number {
+  return rows - (gone ? gone.reduce((sum, one) => sum + one, 0) : 0);
+}
+
+/**
+ * The mean share of an index's rows that have a term. In an index of several languages that of the language in
+ * which it is largest, as far as its rows are enough to say so.
+ * @param terms one at least
+ * @param rows how many are in each language, of which there are two or none
+ */
+export function widestShare(
+  parts: readonly Part[],
+  count: number,
+  terms: readonly string[],
+  rows: ReadonlyMap<number, number>,
+  gone?: Uint8Array,
+  languageOf?: (row: number) => number,
+): number {
+  let whole = 0;
+  const own = new Map(Array.from(rows.keys(), (language) => [language, 0]));
+  for (const term of terms) {
+    const found = parts.map((part) => part.postings(term));
+    whole += frequency(parts, found, gone) / count;
+    for (const [language, having] of languageOf ? languagesOf(parts, found, languageOf, gone) : []) {
+      const all = rows.get(language);
+      if (all) own.set(language, own.get(language)! + (having / all) * ownPart(all));
+    }
+  }
+  return Math.max(whole, ...own.values()) / terms.length;
+}
+
+/** How many rows of each language have a term. */
 function languagesOf(
   parts: readonly Part[],
   found: readonly Postings[],
   languageOf: (row: number) => number,
   gone?: Uint8Array,
-): ReadonlySet<number> {
-  const languages = new Set<number>();
+): ReadonlyMap<number, number> {
+  const languages = new Map<number, number>();
   let first = 0;
   for (const [i, { rows }] of found.entries()) {
-    for (const row of rows) if (!gone?.[first + row]) languages.add(languageOf(first + row));
+    for (const row of rows) {
+      if (gone?.[first + row]) continue;
+      const language = languageOf(first + row);
+      languages.set(language, (languages.get(language) ?? 0) + 1);
+    }
     first += parts[i]!.count;
   }
   return languages;

@@ -4,11 +4,11 @@ import { breathe } from "../platform/cancelling.js";
 import { byCodePoint } from "../python_text.js";
 import { decodeUtf8 } from "../utf8.js";
 import type { Analyzer } from "../words/analyzer.js";
-import { matches, type Query } from "../words/query.js";
+import { matches, type Query, without } from "../words/query.js";
 import { COMPOUNDING, expand, type Expansion, Vocabulary } from "../words/vocabulary.js";
 import type { BaseDocuments } from "./deltas/base.js";
 import { best, candidates, ranked } from "./vectors/best.js";
-import { bm25, frequency, lengthNorms } from "./bm25.js";
+import { bm25, countOf, frequency, lengthNorms, type Lexical, weighed, widestShare } from "./bm25.js";
 import { content, type Document } from "./document.js";
 import type { Condition } from "./filters.js";
 import { type Apart, Fusion } from "./fusion.js";
@@ -16,6 +16,9 @@ import type { Part } from "./part.js";
 import type { CheckedQuery } from "./query.js";
 import { apartOf, type Means, QueryVector, rowBytes, Vectors } from "./vectors/vectors.js";
 
+// A query's common words say nothing where the index lacks half of the query and few rows have them.
+const LEAST_PRESENT = 0.5;
+const MOST_SHARE = 0.15;
 const PHRASE_SAMPLE_ROWS = 256; // rows whose texts are read at first
 
 /** Rows, best first, with their scores; the parts of these are null where the search had no use for them. */
@@ -25,6 +28,13 @@ export interface Ranking {
   /** NaN where a row has no vector. */
   readonly cosines: Float64Array | null;
   readonly bm25: Float32Array | null;
+}
+
+/** A query with what stands for its words; and without its common words, where these say nothing. */
+interface Sought {
+  readonly asked: Query;
+  readonly expansion: Expansion;
+  readonly said?: { readonly asked: Query; readonly expansion: Expansion };
 }
 
 /** The rows of all documents: the publisher's first, then those added, deleted ones among them. */
@@ -176,15 +186,15 @@ export class Contents {
     const { offset, k } = query;
     const asked = query.asked && (await this.withoutAbsent(query.asked));
     query = { ...query, asked };
-    const expansion = asked && (await this.expanded(asked));
+    const words = asked && (await this.wordsOf(query, asked));
     allowed ??= this.deleted ? this.alive : undefined;
     const most = k + offset;
     const having = asked ? this.demanded(asked, allowed) : allowed;
-    if (!asked?.phrases.length && !asked?.excludedPhrases.length) return cut(this.ranked(query, expansion, most, having), query);
+    if (!asked?.phrases.length && !asked?.excludedPhrases.length) return cut(this.ranked(query, words, most, having), query);
     // Whether words follow one another stands in the texts alone: those of the best are read.
     const known = new Map<number, boolean>();
     for (let tried = Math.max(PHRASE_SAMPLE_ROWS, most); ; tried *= 4) {
-      const ranking = this.ranked(query, expansion, tried, having);
+      const ranking = this.ranked(query, words, tried, having);
       const places: number[] = [];
       for (const [place, row] of ranking.rows.entries()) {
         if (!this.isThere(row)) continue; // deleted meanwhile
@@ -213,13 +223,48 @@ export class Contents {
     return false;
   }
 
+  /**
+   * What is looked for, and in the index of another language what is left of it without its common words, which say
+   * nothing there.
+   */
+  private async wordsOf({ mode, vector }: CheckedQuery, asked: Query): Promise<Sought> {
+    const expansion = await this.expanded(asked);
+    const count = countOf(this.vectors.length, this.gone);
+    const { most, present } = weighed(this.parts, count, expansion, asked, this.gone);
+    if (mode !== "hybrid" || !vector.length || present >= LEAST_PRESENT * most) return { asked, expansion };
+    const common = await this.analyzer.commonTerms(asked);
+    if (!common.length || this.widestShare(common) > MOST_SHARE) return { asked, expansion };
+    const said = without(asked, common);
+    return { asked, expansion, said: { asked: said, expansion: await this.expanded(said) } };
+  }
+
+  /** See the function of this name. */
+  private widestShare(terms: readonly string[]): number {
+    const rows = new Map<number, number>();
+    if (this.namesAny) {
+      for (const language of this.languageMeans().apart.keys()) rows.set(language, 0);
+      for (let row = 0; row < this.vectors.length; row++) {
+        const count = this.gone?.[row] ? undefined : rows.get(this.languageOf(row));
+        if (count !== undefined) rows.set(this.languageOf(row), count + 1);
+      }
+    }
+    const languageOf = rows.size ? (row: number): number => this.languageOf(row) : undefined;
+    return widestShare(this.parts, countOf(this.vectors.length, this.gone), terms, rows, this.gone, languageOf);
+  }
+
+  private lexical({ asked, expansion, said }: Sought, languageOf?: (row: number) => number): Lexical {
+    const norms = (this.norms ??= this.lengthNorms());
+    const lexical = bm25(this.parts, expansion, asked, norms, this.gone, languageOf);
+    return said ? { ...bm25(this.parts, said.expansion, said.asked, norms, this.gone, languageOf), most: lexical.most } : lexical;
+  }
+
   private ranked(
-    { mode, asked, vector }: CheckedQuery,
-    expansion: Expansion | null,
+    { mode, vector }: CheckedQuery,
+    words: Sought | null,
     most: number,
     allowed: Uint8Array | undefined,
   ): Ranking {
-    if (mode === "dense" || !asked || !expansion) {
+    if (mode === "dense" || !words) {
       const meant = new QueryVector(vector);
       const apart = this.apart(meant);
       if (!apart.size) {
@@ -236,7 +281,7 @@ export class Contents {
     const meant = mode === "lexical" || !vector.length ? undefined : new QueryVector(vector);
     const apart = meant ? this.apart(meant) : new Map<number, number>();
     const languageOf = apart.size ? (row: number): number => this.languageOf(row) : undefined;
-    const lexical = bm25(this.parts, expansion, asked, (this.norms ??= this.lengthNorms()), this.gone, languageOf);
+    const lexical = this.lexical(words, languageOf);
     const pick = (rows: Uint32Array): Float32Array => Float32Array.from(rows, (row) => lexical.scores[row]!);
     if (!meant) {
       const found = best(lexical.scores, most, allowed, 0);
@@ -263,10 +308,13 @@ export class Contents {
     return row < count ? languages[row]! : this.added.languages[row - count]!;
   }
 
+  private get namesAny(): boolean {
+    return (this.namesLanguages ??= this.parts.some(({ languages }) => Array.prototype.some.call(languages, Boolean)));
+  }
+
   /** How far the mean cosine of each language is from that of all, see {@link apartOf}. */
   private apart(query: QueryVector): ReadonlyMap<number, number> {
-    this.namesLanguages ??= this.parts.some(({ languages }) => Array.prototype.some.call(languages, Boolean));
-    if (!this.namesLanguages) return new Map(); // without reading all vectors for their means
+    if (!this.namesAny) return new Map(); // without reading all vectors for their means
     return new Map(Array.from(this.languageMeans().apart, ([language, own]) => [language, query.cosine(own)]));
   }
 

@@ -70,7 +70,7 @@ export async function snippet(
   let line = lineOf(own);
   const typed = await analyzer.query(checkText(query, "the query"), prefix);
   const asked = { ...typed, terms: (await index.state.expanded(typed)).weights };
-  const common = await analyzer.commonWords();
+  const common = (await analyzer.commonWords())[analyzer.language] ?? "";
   let marks = await marksOf(line);
   if (marks.length === 0 && own.length < points.length) {
     const whole = lineOf(points);

@@ -11,6 +11,7 @@ import { type Cut, cut, hasWord, isAlpha } from "./tokens.js";
 import { FOLDED, UNFOLDED } from "./word_tables.js";
 
 const LEAST_SOUGHT = 4; // letters of a word whose nearest are looked for
+const FEWEST_COMMON = 2; // words, by which a query's language is told
 const MOST_CACHED = 1 << 15; // chunks, words
 const LONGEST_CACHED = 64; // characters of a chunk
 const CHUNKS_AT_ONCE = 2048;
@@ -43,7 +44,7 @@ export interface Occurrences {
 export class Analyzer {
   private readonly stemming: Stemming;
   private readonly known = new Map<string, Terms>();
-  private common: string | undefined;
+  private common: Readonly<Record<string, string>> | undefined;
   private readonly ofWords = new Map<string, string>();
 
   /** @throws InvalidInputError no language that words are stemmed in, nor "none" */
@@ -133,10 +134,27 @@ export class Analyzer {
     return [compounds.slice(-1), joins, pairs, words].find((some) => some.length > 0) ?? [];
   }
 
-  /** The words that say nothing about what a text is about, between blanks. */
-  async commonWords(): Promise<string> {
-    this.common ??= (JSON.parse(await this.load(COMMON_WORDS)) as Record<string, string>)[this.language] ?? "";
-    return ` ${this.common} `;
+  /** The words that say nothing about what a text is about, between blanks; of each language. */
+  async commonWords(): Promise<Readonly<Record<string, string>>> {
+    return (this.common ??= JSON.parse(await this.load(COMMON_WORDS)) as Record<string, string>);
+  }
+
+  /**
+   * The terms of a query's common words in the language that has most of them, in the order of the query. None where
+   * fewer than two are; none of those that a hit must have.
+   */
+  async commonTerms(asked: Query): Promise<string[]> {
+    const languages = Object.entries(await this.commonWords());
+    const written = chunksOf(asked.plain).flatMap((chunk) => cut(chunk).words);
+    const speaking = written.map((word) => languages.filter(([, words]) => words.includes(` ${folded(word)} `)).map(([name]) => name));
+    const counts = new Map<string, number>();
+    for (const language of speaking.flat()) counts.set(language, (counts.get(language) ?? 0) + 1);
+    const most = Math.max(...counts.values());
+    if (!(most >= FEWEST_COMMON)) return [];
+    const common = written.filter((_, i) => speaking[i]!.some((language) => counts.get(language) === most));
+    const needed = new Set([...asked.required, ...asked.phrases.flat()]);
+    const terms = await this.complete(() => common.map((word) => this.term(word)));
+    return [...new Set(terms)].filter((term) => asked.terms.has(term) && !needed.has(term));
   }
 
   /** What `work` gives once no word lacks its stemmer. */

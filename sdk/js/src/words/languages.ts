@@ -1,7 +1,7 @@
 /** Where a language's stemmer comes from: a file of its own, so that a page loads those it needs. */
 import { STEMMERS } from "./stemmers/stemmers.js";
 
-/** What {@link LoadProgram} is asked for beside the languages: for each the words that snippets do not mark. */
+/** What {@link LoadProgram} is asked for beside the languages: for each its common words. */
 export const COMMON_WORDS = "common words";
 
 /** Brings a stemmer's program, as JSON. */

@@ -61,6 +61,12 @@ export function matches({ phrases, excludedPhrases }: Pick<Query, "phrases" | "e
   return phrases.every(isWithin) && !excludedPhrases.some(isWithin);
 }
 
+/** A query without some of its terms. */
+export function without(query: Query, some: readonly string[]): Query {
+  const rest = <T>(of: ReadonlyMap<string, T>): Map<string, T> => new Map([...of].filter(([term]) => !some.includes(term)));
+  return { ...query, terms: rest(query.terms), words: rest(query.words) };
+}
+
 /** A part of a query that is more than words: its sign, what it is about, and where it ends. */
 interface Part {
   readonly sign: string;

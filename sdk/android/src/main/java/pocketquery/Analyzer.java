@@ -2,8 +2,10 @@ package pocketquery;
 
 import java.text.Normalizer;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.Collections;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
@@ -20,6 +22,9 @@ final class Analyzer {
             + " indonesian irish italian lithuanian norwegian polish portuguese romanian serbian spanish swedish turkish",
         "370-3FF 1F00-1FFF:greek:greek", "400-52F:russian:russian serbian", "530-58F:armenian:armenian", "590-5FF::yiddish",
         "600-6FF 750-77F:arabic:arabic persian", "900-97F:hindi:hindi nepali", "B80-BFF:tamil:tamil"};
+    /** The common words of each language. */
+    static final Map<String, Set<String>> COMMON = common();
+    private static final int FEWEST_COMMON = 2; // by which a query's language is told
     private static final int MOST_CACHED = 1 << 15;
     final String language;
     private final Map<String, Stemmer> stemmers = new HashMap<>();
@@ -45,6 +50,20 @@ final class Analyzer {
         final List<Set<String>> excluded = new ArrayList<>();
         final List<List<String>> phrases = new ArrayList<>(), excludedPhrases = new ArrayList<>(), requiredPhrases = new ArrayList<>();
 
+        /** The query without some of its terms. */
+        Query without(Collection<String> some) {
+            Query made = new Query();
+            made.plain = plain;
+            made.prefix = prefix;
+            made.terms.putAll(terms);
+            made.words.putAll(words);
+            made.terms.keySet().removeAll(some);
+            made.words.keySet().removeAll(some);
+            made.beside.addAll(beside);
+            made.phrases.addAll(phrases);
+            return made;
+        }
+
         boolean demands() {
             return !(required.isEmpty() && excluded.isEmpty() && phrases.isEmpty() && excludedPhrases.isEmpty());
         }
@@ -57,6 +76,41 @@ final class Analyzer {
             throw new InvalidInputError("language is '" + language + "', expected one of '" + String.join("', '", languages) + "', 'none'");
         }
         this.language = language;
+    }
+
+    /**
+     * The terms of a query's common words in the language that has most of them, in the order of the query. None where fewer than two are; none
+     * of those that a hit must have.
+     */
+    List<String> commonTerms(Query asked) {
+        List<String> written = new ArrayList<>();
+        for (String chunk : Text.chunks(asked.plain)) written.addAll(Words.cut(chunk).words);
+        List<List<String>> speaking = new ArrayList<>();
+        Map<String, Integer> counts = new HashMap<>();
+        for (String word : written) {
+            List<String> languages = new ArrayList<>();
+            COMMON.forEach((language, words) -> {
+                if (words.contains(folded(word))) languages.add(language);
+            });
+            for (String language : languages) counts.merge(language, 1, Integer::sum);
+            speaking.add(languages);
+        }
+        int most = counts.values().stream().max(Integer::compare).orElse(0);
+        Set<String> terms = new LinkedHashSet<>();
+        for (int i = 0; i < written.size() && most >= FEWEST_COMMON; i++) {
+            if (speaking.get(i).stream().anyMatch(language -> counts.get(language) == most)) terms.add(term(written.get(i)));
+        }
+        terms.retainAll(asked.terms.keySet());
+        terms.removeAll(asked.required);
+        for (List<String> phrase : asked.phrases) terms.removeAll(new HashSet<>(phrase));
+        return new ArrayList<>(terms);
+    }
+
+    private static Map<String, Set<String>> common() {
+        Map<String, Set<String>> made = new HashMap<>();
+        ((Map<?, ?>) Json.parse(Text.resource("common_words.json")))
+            .forEach((language, words) -> made.put((String) language, new HashSet<>(Text.chunks((String) words))));
+        return made;
     }
 
     Terms terms(String chunk) {

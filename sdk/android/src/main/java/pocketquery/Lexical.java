@@ -65,6 +65,16 @@ final class Lexical {
         for (Map<Integer, Double> some : ownBest.values()) some.forEach((one, value) -> own.merge(one, value, Double::sum));
     }
 
+    /** How many rows of each language have a term. */
+    static Map<Integer, Integer> having(List<Object[]> segments, int[] languages) {
+        Map<Integer, Integer> counts = new HashMap<>();
+        for (Object[] segment : segments) {
+            ByteBuffer rows = ByteBuffer.wrap((byte[]) segment[2]).order(ByteOrder.LITTLE_ENDIAN);
+            while (rows.hasRemaining()) counts.merge(languages[((Long) segment[1]).intValue() + rows.getInt()], 1, Integer::sum);
+        }
+        return counts;
+    }
+
     /** What the length of each row adds to the divisor. */
     static float[] norms(float[] lengths) {
         float mean = lengths.length == 0 ? 1 : Math.max(sum(lengths, 0, lengths.length) / lengths.length, 1);

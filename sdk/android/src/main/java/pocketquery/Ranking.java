@@ -3,6 +3,7 @@ package pocketquery;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.PriorityQueue;
@@ -10,6 +11,7 @@ import java.util.TreeMap;
 
 /** The scores of all rows for one search, by meaning, by words, or by both as one. */
 final class Ranking {
+    private static final int WHOLE = -1; // in the place of a language
     private final Contents contents;
     private final double leastShown;
     private final double[] scores, shown, cosines; // by which rows are ordered; of a hit; null for a search by words alone
@@ -22,7 +24,7 @@ final class Ranking {
         int count = contents.isAlive.length;
         scores = new double[count];
         cosines = meant == null ? null : new double[count];
-        lexical = search.mode.equals("dense") ? null : lexical(query);
+        lexical = search.mode.equals("dense") ? null : meant == null ? lexical(query) : lexicalBesideMeaning(query);
         for (int row = 0; row < count && meant != null; row++) cosines[row] = contents.vectors.scales[row] > 0 ? meant.cosine(row) : Double.NaN;
         if (lexical == null) {
             Map<Integer, Double> apart = apart(meant);
@@ -52,6 +54,34 @@ final class Ranking {
         while (!worst.isEmpty()) rows.add(worst.poll());
         Collections.reverse(rows);
         return rows;
+    }
+
+    /** Where the index lacks half of the query and few rows have its common words, these say nothing: the texts are in another language. */
+    private Lexical lexicalBesideMeaning(Analyzer.Query query) {
+        Lexical whole = lexical(query);
+        if (whole.present >= .5 * whole.most) return whole;
+        List<String> common = contents.analyzer.commonTerms(query);
+        if (common.isEmpty() || widestShare(common) > .15) return whole;
+        Lexical said = lexical(query.without(common));
+        said.most = whole.most;
+        return said;
+    }
+
+    /**
+     * The mean share of the index's rows that have a term. In an index of several languages that of the language in which it is largest, as far as
+     * its rows are enough to say so.
+     */
+    private double widestShare(List<String> terms) {
+        Map<Integer, Integer> rows = new HashMap<>();
+        for (int language : contents.languages) if (contents.means.apart.containsKey(language)) rows.merge(language, 1, Integer::sum);
+        Map<String, List<Object[]>> postings = contents.postings(new HashSet<>(terms));
+        Map<Integer, Double> shares = new TreeMap<>();
+        for (String term : terms) {
+            Map<Integer, Integer> having = Lexical.having(postings.getOrDefault(term, List.of()), contents.languages);
+            shares.merge(WHOLE, having.values().stream().mapToInt(one -> one).sum() / (double) contents.languages.length, Double::sum);
+            rows.forEach((language, all) -> shares.merge(language, having.getOrDefault(language, 0) / (double) all * Means.ownPart(all), Double::sum));
+        }
+        return Collections.max(shares.values()) / terms.size();
     }
 
     private Lexical lexical(Analyzer.Query query) {

@@ -18,7 +18,6 @@ public final class Snippet {
     private static final int LONGEST_NAME = 256; // characters without a blank, within which a compound is looked for
     private static final String SENTENCE_ENDS = ".!?\u2026\u3002\uff01\uff1f\u0964\u061f";
     private static final double LEAST_OF_SENTENCES = .6; // of the length, before a snippet without marks ends with a sentence
-    private static final Map<?, ?> COMMON = (Map<?, ?>) Json.parse(Text.resource("common_words.json"));
     /** In one line; an ellipsis stands where it was cut. */
     public final String text;
     /** Where the query's words are in {@link #text}: first and one past the last, as {@code substring} takes them; rising, none touches another. */
@@ -102,7 +101,7 @@ public final class Snippet {
         private Map<String, Integer> wanted(Analyzer.Query asked, Collection<String> more, boolean isStrong) {
             Map<String, Integer> wanted = new LinkedHashMap<>();
             Set<String> known = new HashSet<>();
-            List<String> common = Text.chunks(String.valueOf(COMMON.get(analyzer.language)));
+            Set<String> common = Analyzer.COMMON.getOrDefault(analyzer.language, Set.of());
             List<String> chunks = Text.chunks(asked.plain);
             for (int number = 0; number < chunks.size(); number++) {
                 Set<String> terms = terms(chunks.get(number));

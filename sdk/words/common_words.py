@@ -1,10 +1,23 @@
-"""Words so common that a snippet does not mark them: articles, pronouns, questions."""
+"""Words so common that they say nothing of what a text is about: articles, pronouns, questions.
+
+A snippet does not mark them. In texts of another language one of them is a rare word that means
+something else (``war`` in German, ``die`` in English): :func:`common_terms` says which a query has.
+"""
 
 from __future__ import annotations
 
-from pocketquery.sdk.words.language import COMMON
+from collections import Counter
+from collections.abc import Mapping
+from functools import cache
 
-__all__ = ["MORE", "is_common"]
+from pocketquery.sdk.words.analyzer import Analyzer
+from pocketquery.sdk.words.language import COMMON
+from pocketquery.sdk.words.query import Query
+from pocketquery.sdk.words.tokens import cut
+
+__all__ = ["MORE", "common_terms", "is_common"]
+
+_FEWEST = 2  # by which a query's language is told
 
 # Beside those by which languages are told apart.
 MORE = {
@@ -41,4 +54,37 @@ MORE = {
 
 def is_common(word: str, language: str) -> bool:
     """Whether ``word``, in lower case, is one of them."""
-    return any(word in words.get(language, "").split() for words in (COMMON, MORE))
+    return language in _languages().get(word, ())
+
+
+def common_terms(asked: Query, analyzer: Analyzer) -> list[str]:
+    """The terms of a query's common words in the language that has most of them, in the order of
+    the query. None where fewer than two are; none of those that a hit must have.
+
+    Args:
+        asked: the query.
+        analyzer: of the index.
+    """
+    written = [word for chunk in asked.plain.split() for word in cut(chunk).words]
+    languages = [_languages().get(word.casefold(), frozenset[str]()) for word in written]
+    counts = Counter(language for some in languages for language in some)
+    most = max(counts.values(), default=0)
+    if most < _FEWEST:
+        return []
+    spoken = {language for language, count in counts.items() if count == most}
+    terms = dict.fromkeys(
+        analyzer.term(word) for word, some in zip(written, languages, strict=True) if some & spoken
+    )
+    needed = asked.required.union(*asked.phrases)
+    return [term for term in terms if term in asked.terms and term not in needed]
+
+
+@cache
+def _languages() -> Mapping[str, frozenset[str]]:
+    """Of each word the languages that it is common in."""
+    found: dict[str, set[str]] = {}
+    for words in (COMMON, MORE):
+        for language, some in words.items():
+            for word in some.split():
+                found.setdefault(word, set()).add(language)
+    return {word: frozenset(some) for word, some in found.items()}
