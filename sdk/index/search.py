@@ -27,7 +27,6 @@ from pocketquery.sdk.index.vectors import QueryVector, best_first, in_blocks, un
 from pocketquery.sdk.results.hits import Hit, Hits
 from pocketquery.sdk.validation import check, check_count, check_text, number, optional, whole
 from pocketquery.sdk.words import Query, expand
-from pocketquery.sdk.words.common_words import common_terms
 from pocketquery.sdk.words.query import is_blank, parse
 from pocketquery.sdk.words.vocabulary import COMPOUNDING, Expansion
 
@@ -304,7 +303,7 @@ def rank(
     languages = snapshot.languages(connection, meant)
     lexical = _lexical(connection, snapshot, asked, languages)
     if np.ravel(lexical.present)[-1] < _LEAST_PRESENT * lexical.most:
-        common = common_terms(asked, snapshot.analyzer)
+        common = snapshot.analyzer.common_terms(asked)
         if common and widest_share(connection, common, len(vectors), languages) <= _MOST_SHARE:
             said = _lexical(connection, snapshot, asked.without(common), languages)
             lexical = said._replace(most=lexical.most)

@@ -13,6 +13,7 @@ import numpy as np
 
 from pocketquery.sdk.arrays import NDArray
 from pocketquery.sdk.words.characters import bare
+from pocketquery.sdk.words.common_words import COMMON_IN
 from pocketquery.sdk.words.query import Query, parse
 from pocketquery.sdk.words.stemming import check_language, stem_of
 from pocketquery.sdk.words.tokens import IDENTIFIER, cut, has_word
@@ -27,6 +28,7 @@ _WEIGHTS_ALONE = (1.0, 1.0, 0.5)  # likewise, where a name is all that is asked
 _INNER = 0.5  # less for a compound within another
 _WORDS_OF_A_COMPOUND = 0.5
 _WORDS_OF_A_JOIN = 0.75
+_FEWEST_COMMON = 2  # words, by which a query's language is told
 _LEAST_SOUGHT = 4  # letters of a word whose nearest are looked for
 _MOST_CACHED = 1 << 17  # chunks, words: of a large vocabulary, some 40 MB
 _LONGEST_CACHED = 64  # characters of a chunk
@@ -148,6 +150,21 @@ class Analyzer:
             required_phrases=tuple(tuple(self.sequence(one)) for one in parsed.required_phrases),
             prefix=bare(last[0].casefold()) if last else "",
         )
+
+    def common_terms(self, asked: Query) -> list[str]:
+        """The terms of a query's common words in the language that has most of them, in the order
+        of the query. None where fewer than two are; none of those that a hit must have."""
+        written = [word for chunk in asked.plain.split() for word in cut(chunk).words]
+        languages = [COMMON_IN.get(word.casefold(), frozenset()) for word in written]
+        counts = Counter(chain.from_iterable(languages))
+        most = max(counts.values(), default=0)
+        if most < _FEWEST_COMMON:
+            return []
+        spoken = {language for language, count in counts.items() if count == most}
+        common = zip(written, languages, strict=True)
+        terms = dict.fromkeys(self.term(word) for word, some in common if some & spoken)
+        needed = asked.required.union(*asked.phrases)
+        return [term for term in terms if term in asked.terms and term not in needed]
 
     def _sharpest(self, chunk: str) -> frozenset[str]:
         return self.terms_of(chunk).sharpest

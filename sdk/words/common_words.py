@@ -1,23 +1,17 @@
 """Words so common that they say nothing of what a text is about: articles, pronouns, questions.
 
 A snippet does not mark them. In texts of another language one of them is a rare word that means
-something else (``war`` in German, ``die`` in English): :func:`common_terms` says which a query has.
+something else (``war`` in German, ``die`` in English): ``Analyzer.common_terms`` says which a query
+has.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
-from functools import cache
+from itertools import chain
 
-from pocketquery.sdk.words.analyzer import Analyzer
 from pocketquery.sdk.words.language import COMMON
-from pocketquery.sdk.words.query import Query
-from pocketquery.sdk.words.tokens import cut
 
-__all__ = ["MORE", "common_terms", "is_common"]
-
-_FEWEST = 2  # by which a query's language is told
+__all__ = ["COMMON_IN", "MORE", "is_common"]
 
 # Beside those by which languages are told apart.
 MORE = {
@@ -52,39 +46,14 @@ MORE = {
 }
 
 
+# Of each word the languages that it is common in.
+_OF_WORD: dict[str, set[str]] = {}
+for _language, _words in chain(COMMON.items(), MORE.items()):
+    for _word in _words.split():
+        _OF_WORD.setdefault(_word, set()).add(_language)
+COMMON_IN = {word: frozenset(languages) for word, languages in _OF_WORD.items()}
+
+
 def is_common(word: str, language: str) -> bool:
     """Whether ``word``, in lower case, is one of them."""
-    return language in _languages().get(word, ())
-
-
-def common_terms(asked: Query, analyzer: Analyzer) -> list[str]:
-    """The terms of a query's common words in the language that has most of them, in the order of
-    the query. None where fewer than two are; none of those that a hit must have.
-
-    Args:
-        asked: the query.
-        analyzer: of the index.
-    """
-    written = [word for chunk in asked.plain.split() for word in cut(chunk).words]
-    languages = [_languages().get(word.casefold(), frozenset[str]()) for word in written]
-    counts = Counter(language for some in languages for language in some)
-    most = max(counts.values(), default=0)
-    if most < _FEWEST:
-        return []
-    spoken = {language for language, count in counts.items() if count == most}
-    terms = dict.fromkeys(
-        analyzer.term(word) for word, some in zip(written, languages, strict=True) if some & spoken
-    )
-    needed = asked.required.union(*asked.phrases)
-    return [term for term in terms if term in asked.terms and term not in needed]
-
-
-@cache
-def _languages() -> Mapping[str, frozenset[str]]:
-    """Of each word the languages that it is common in."""
-    found: dict[str, set[str]] = {}
-    for words in (COMMON, MORE):
-        for language, some in words.items():
-            for word in some.split():
-                found.setdefault(word, set()).add(language)
-    return {word: frozenset(some) for word, some in found.items()}
+    return language in COMMON_IN.get(word, ())

@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 
 from pocketquery.sdk.words import Analyzer
-from pocketquery.sdk.words.common_words import common_terms
 
 
 @pytest.mark.parametrize(
@@ -23,4 +22,4 @@ def test_common_words_of_the_language_that_has_most(
     language: str, text: str, terms: list[str]
 ) -> None:
     analyzer = Analyzer(language)
-    assert common_terms(analyzer.query(text), analyzer) == terms
+    assert analyzer.common_terms(analyzer.query(text)) == terms
