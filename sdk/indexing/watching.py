@@ -16,7 +16,8 @@ __all__ = ["load_watchfiles", "watch_folder"]
 
 _DEBOUNCE_MS = 2000  # a save of many files is one update
 _STEP_MS = 300  # without a change, after which an update begins
-_LOOK_ANYWAY_MS = 60_000  # not every file system reports its changes
+_WAKE_MS = 2000
+_LOOK_ANYWAY = 30  # wakes without a change; not every file system reports its changes
 
 
 def load_watchfiles() -> ModuleType:
@@ -38,7 +39,8 @@ def watch_folder(
     update: Callable[[], object],
     failed: Callable[[Exception], object],
 ) -> None:
-    """Call ``update`` now, and after each change in ``folder``, until Ctrl-C or SIGTERM.
+    """Call ``update`` once the folder is watched, and after each change in it, until Ctrl-C or
+    SIGTERM.
 
     Args:
         folder: what is watched, with all below it.
@@ -58,16 +60,20 @@ def watch_folder(
         return not any(Path(name) == one or one in Path(name).parents for one in own)
 
     with contextlib.suppress(KeyboardInterrupt), _interrupted_by_sigterm():
-        update()
-        for _ in watchfiles.watch(
+        quiet = _LOOK_ANYWAY  # what changed before the folder was watched is seen at the first wake
+        for changes in watchfiles.watch(
             real_path(folder),
             watch_filter=counts,
             debounce=_DEBOUNCE_MS,
             step=_STEP_MS,
-            rust_timeout=_LOOK_ANYWAY_MS,
+            rust_timeout=_WAKE_MS,
             yield_on_timeout=True,
             ignore_permission_denied=True,
         ):
+            quiet += 1
+            if not changes and quiet < _LOOK_ANYWAY:
+                continue
+            quiet = 0
             try:
                 update()
             except (PocketQueryError, OSError) as error:

@@ -156,7 +156,7 @@ def test_a_watched_folder_is_followed_until_a_signal(
                     return
             raise AssertionError(f"{text!r} did not come")
 
-        wait_for("time")
+        wait_for("time")  # the folder may not be watched yet
         (notes / "more.md").write_text("# More\n\nabout whales\n")
         wait_for("1 added; 2 passages encoded")
         (notes / "more.md").rename(notes / "moved.md")
