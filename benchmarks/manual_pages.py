@@ -5,8 +5,9 @@ unpacked into a folder of the language (``apt-get download manpages-de``, ``dpkg
 page written with the man macros the first section, its name, has a summary behind a dash: that is
 the question. Its passage is the prose of all other sections, examples of code left out, cut at
 500 characters. A page counts whose summary has 10 to 200 characters and whose passage has 250 at
-least; of pages with one summary or one passage the first counts; at most 60 of a language are
-kept, evenly spaced by name. No page was trained, fitted or tuned on.
+least; of pages with one summary or one passage the first counts; at most 218 of a language are
+kept, evenly spaced by name. No page was trained, fitted or tuned on. Until 2026-11-30 it were 60:
+their means were off by .02 and more, which is more than what is asked of the hybrid ranking.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ __all__ = ["MANUALS", "read_manual", "read_page"]
 
 MANUALS = {language: language for language in ("de", "es", "fr", "it", "ja", "nl", "pl", "ru")}
 MANUALS |= {"pt": "pt_BR", "zh": "zh_CN"}
-_PAGES, _FEWEST = 60, 50
+_PAGES, _FEWEST = 218, 50
 _PASSAGE = 500  # characters
 _SUMMARY, _LEAST = (10, 200), 250  # characters
 _KEPT = re.compile(r"\.(?:B|I|BR|IR|RB|RI|BI|IB|SM|SB)\s+(.*)")
