@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import lzma
 import sys
 from collections.abc import Iterator, Sequence
 from itertools import islice, zip_longest
@@ -49,6 +50,7 @@ __all__ = ["main"]
 Figures = dict[str, Any]
 _SHARD = 2000  # texts
 _TOKENS = 32  # of a text that is learnt from, with its prompt
+_PASSAGE = 400  # characters
 _RANKED = 8192  # texts that stand for documents; ranking all by all takes longer than they do
 _QUESTIONS = 218  # a language
 _NO_RATE = 1e-12  # of the one step of a student that has learnt from nothing
@@ -74,9 +76,25 @@ def make_shards(teacher: TeacherGraph, data: Path, place: Path, count: int) -> N
             print(f"{path.name} of {-(-len(texts) // _SHARD)}", file=sys.stderr, flush=True)
 
 
-def joined(tokenizer: Any, place: Path, path: Path) -> FileTeacher:
+def paragraphs(data: Path, count: int) -> list[str]:
+    """Beginnings of the first paragraphs of as many English pages; none that SQuAD asks about."""
+    with lzma.open(data / "enwiki_pages" / "pages.jsonl.xz", "rt", encoding="utf-8") as file:
+        pages = islice(file, count)
+        return [json.loads(page)["paragraphs"][0][1][:_PASSAGE].strip() for page in pages]
+
+
+def joined(
+    tokenizer: Any, place: Path, path: Path, passages: dict[str, NDArray[np.float32]]
+) -> FileTeacher:
     """All shards' short texts as one file that teaches. It names no space, so that the teacher's
-    layers begin under a head of regression, as those of any start in another space do."""
+    layers begin under a head of regression, as those of any start in another space do.
+
+    Args:
+        tokenizer: the teacher's.
+        place: of the shards.
+        path: of the file.
+        passages: what stands for documents, with the teacher's vectors; none: some of the texts.
+    """
     if not path.is_file():
         vectors: dict[str, Any] = {}
         for shard in sorted(place.glob("shard-*.npy"))[1:]:
@@ -84,7 +102,8 @@ def joined(tokenizer: Any, place: Path, path: Path) -> FileTeacher:
             vectors |= {text.strip(): row for text, row in rows if text.strip()}
         lengths = [len(ids) for ids in tokenizer(list(vectors))["input_ids"]]
         texts = [one for one, length in zip(vectors, lengths, strict=True) if length <= _TOKENS]
-        ranked = texts[:: -(-len(texts) // _RANKED)]
+        ranked = list(passages) or texts[:: -(-len(texts) // _RANKED)]
+        vectors |= passages
         temporary = path.with_suffix(".part.npz")
         np.savez(
             temporary,
@@ -149,6 +168,9 @@ def main() -> int:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--encode", type=int, default=70_000, help="texts, of the teacher")
+    parser.add_argument(
+        "--passages", type=int, default=0, help="of English pages, that stand for documents"
+    )
     parser.add_argument("--examples", type=int, nargs="*", default=[0, 8192, 32_768, 131_072])
     parser.add_argument("--layers", type=int, nargs="*", default=[0, 11], help="of the teacher")
     parser.add_argument("--words", action="store_true", help="no layer of the teacher")
@@ -164,11 +186,18 @@ def main() -> int:
         work.mkdir(parents=True, exist_ok=True)
         teacher = TeacherGraph(work, options.data)
         make_shards(teacher, options.data, work / "vectors", options.encode)
+        texts = paragraphs(options.data, options.passages) if options.passages else []
+        vectors = kept(work, "teacher/", texts, teacher.sides()[1]) if texts else []
         taught = joined(
-            teacher.encoder.tokenizer, work / "vectors", work / f"vectors-{options.encode}.npz"
+            teacher.encoder.tokenizer,
+            work / "vectors",
+            work / f"vectors-{options.encode}-{options.passages}.npz",
+            dict(zip(texts, vectors, strict=True)),
         )
         curve: dict[int, Any] = {}
         kind = "words" if options.words else "-".join(map(str, options.layers))
+        if options.passages:
+            kind += f"-passages{options.passages}"
         name = f"{kind}-{options.rate:g}-{options.warmup:g}-{options.temperature:g}-{options.seed}"
         start = teacher.encoder
         shape = f"{len(options.layers)}x384x768-pq4"
