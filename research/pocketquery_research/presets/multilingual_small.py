@@ -80,7 +80,7 @@ def paragraphs(data: Path, count: int) -> list[str]:
     """Beginnings of the first paragraphs of as many English pages; none that SQuAD asks about."""
     with lzma.open(data / "enwiki_pages" / "pages.jsonl.xz", "rt", encoding="utf-8") as file:
         pages = islice(file, count)
-        return [json.loads(page)["paragraphs"][0][1][:_PASSAGE].strip() for page in pages]
+        return [json.loads(page)["paragraphs"][0]["text"][:_PASSAGE].strip() for page in pages]
 
 
 def joined(
