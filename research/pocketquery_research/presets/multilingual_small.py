@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import lzma
 import sys
 from collections.abc import Iterator, Sequence
 from itertools import islice, zip_longest
@@ -50,7 +49,6 @@ __all__ = ["main"]
 Figures = dict[str, Any]
 _SHARD = 2000  # texts
 _TOKENS = 32  # of a text that is learnt from, with its prompt
-_PASSAGE = 400  # characters
 _RANKED = 8192  # texts that stand for documents; ranking all by all takes longer than they do
 _QUESTIONS = 218  # a language
 _NO_RATE = 1e-12  # of the one step of a student that has learnt from nothing
@@ -74,13 +72,6 @@ def make_shards(teacher: TeacherGraph, data: Path, place: Path, count: int) -> N
             write_atomic(path.with_suffix(".json"), listed.encode())
             _save(path, teacher.encode(part, "query").astype(np.float16))
             print(f"{path.name} of {-(-len(texts) // _SHARD)}", file=sys.stderr, flush=True)
-
-
-def paragraphs(data: Path, count: int) -> list[str]:
-    """Beginnings of the first paragraphs of as many English pages; none that SQuAD asks about."""
-    with lzma.open(data / "enwiki_pages" / "pages.jsonl.xz", "rt", encoding="utf-8") as file:
-        pages = islice(file, count)
-        return [json.loads(page)["paragraphs"][0]["text"][:_PASSAGE].strip() for page in pages]
 
 
 def joined(
@@ -168,9 +159,7 @@ def main() -> int:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--encode", type=int, default=70_000, help="texts, of the teacher")
-    parser.add_argument(
-        "--passages", type=int, default=0, help="of English pages, that stand for documents"
-    )
+    parser.add_argument("--passages", type=Path, help="a passage a line, to rank: passages.py")
     parser.add_argument("--examples", type=int, nargs="*", default=[0, 8192, 32_768, 131_072])
     parser.add_argument("--layers", type=int, nargs="*", default=[0, 11], help="of the teacher")
     parser.add_argument("--words", action="store_true", help="no layer of the teacher")
@@ -184,20 +173,19 @@ def main() -> int:
     work: Path = options.work
     try:
         work.mkdir(parents=True, exist_ok=True)
+        ranking = f"-{options.passages.stem}" if options.passages else ""
         teacher = TeacherGraph(work, options.data)
         make_shards(teacher, options.data, work / "vectors", options.encode)
-        texts = paragraphs(options.data, options.passages) if options.passages else []
+        texts = options.passages.read_text("utf-8").splitlines() if options.passages else []
         vectors = kept(work, "teacher/", texts, teacher.sides()[1]) if texts else []
         taught = joined(
             teacher.encoder.tokenizer,
             work / "vectors",
-            work / f"vectors-{options.encode}-{options.passages}.npz",
+            work / f"vectors-{options.encode}{ranking}.npz",
             dict(zip(texts, vectors, strict=True)),
         )
         curve: dict[int, Any] = {}
-        kind = "words" if options.words else "-".join(map(str, options.layers))
-        if options.passages:
-            kind += f"-passages{options.passages}"
+        kind = ("words" if options.words else "-".join(map(str, options.layers))) + ranking
         name = f"{kind}-{options.rate:g}-{options.warmup:g}-{options.temperature:g}-{options.seed}"
         start = teacher.encoder
         shape = f"{len(options.layers)}x384x768-pq4"
