@@ -63,8 +63,8 @@ class DistillOptions(Settings):
         str | None,
         "go on from this student, with its shape and vocabulary: a folder as distill saves it, or "
         "a bundle, by its path or name; default is the built-in encoder. Of another space than the "
-        "teacher's, or any BERT-like folder: its layers are what the student is made of. random: "
-        "of nothing (default: the teacher's layers, where that is possible)",
+        "teacher's, or any BERT-like folder: its layers are what the student is made of. words: "
+        "of the texts and their vectors alone (default: the teacher's layers, where possible)",
         Option("WHAT"),
     ] = None
     tokenizer: Annotated[
@@ -116,9 +116,9 @@ def _run(options: DistillOptions) -> int:
     is_of_vectors = place.is_file() or place.suffix in SUFFIXES
     teacher = FileTeacher(place) if is_of_vectors else None
     texts, documents = _texts(options) if teacher is None else _texts_of(teacher, options)
-    start: SentenceEncoder | Literal["random"] | None = None
-    if options.start == "random":
-        start = "random"
+    start: SentenceEncoder | Literal["words"] | None = None
+    if options.start == "words":
+        start = "words"
     elif options.start is not None:
         start = load_student(options.start, public_key=chosen_public_key(options))
     report = distill(

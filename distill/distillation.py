@@ -18,7 +18,7 @@ from pocketquery.distill.pruning.product_quantization import (
 )
 from pocketquery.distill.pruning.pruned_student import prune_student, vocabulary_source
 from pocketquery.distill.settings import StudentConfig, TrainingConfig
-from pocketquery.distill.starts import check_vocabulary, fit_head, random_start, with_vocabulary
+from pocketquery.distill.starts import check_vocabulary, fit_head, with_vocabulary
 from pocketquery.distill.student import (
     StudentShape,
     build_student,
@@ -29,6 +29,7 @@ from pocketquery.distill.student_of_bundle import load_student
 from pocketquery.distill.targets import prepare_targets
 from pocketquery.distill.teachers import Teacher, check_steady
 from pocketquery.distill.training import interpolate, train
+from pocketquery.distill.words_start import fit_words, unfitted_words
 from pocketquery.sdk.errors import (
     ArtifactError,
     InvalidInputError,
@@ -39,7 +40,7 @@ from pocketquery.sdk.files import make_folder, real_path, write_atomic
 from pocketquery.sdk.validation import check, number
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.layout import check_model_replaceable
-from pocketquery.server.modeling.vector_cache import texts_sha256
+from pocketquery.server.modeling.vector_cache import cached_vectors, texts_sha256
 from pocketquery.server.training.checkpoints import clear_work, load_checkpoint, work_folder
 
 __all__ = ["DistillationReport", "distill"]
@@ -71,7 +72,7 @@ def distill(
     *,
     documents: Sequence[str] = (),
     student: StudentConfig | None = None,
-    start: SentenceEncoder | Literal["random"] | None = None,
+    start: SentenceEncoder | Literal["words"] | None = None,
     tokenizer: Any = None,
     feed_forward: int | None = None,
     interpolation: float = 1.0,
@@ -97,7 +98,8 @@ def distill(
             function made it, or it was read out of its bundle
             (:func:`~pocketquery.distill.bundle_student`). It keeps its shape and vocabulary. Or any
             BERT-like encoder of another space, of whose layers the student is made, under a linear
-            head; or ``"random"``. It is only read. None: the teacher's own layers, or the built-in
+            head; or ``"words"``: no encoder, but a table of words that is fitted to the texts'
+            vectors. It is only read. None: the teacher's own layers, or the built-in
             encoder's, with a warning, where no student can be made of the teacher's.
         tokenizer: a Hugging Face fast tokenizer, where the vocabulary is to be another than the
             start's.
@@ -186,6 +188,14 @@ def distill(
         joined = None if own else teacher
         if not own and tokenizer is None:
             check_vocabulary(source, texts)
+        if start == "words":
+            check_steady(teacher)
+            make_folder(work)
+            vectors = cached_vectors(
+                teacher.to(device), "query", texts, work if cache is None else Path(cache),
+                bfloat16=config.bfloat16, show_progress_bar=show_progress_bar,
+            )  # fmt: skip
+            fit_words(source, texts, vectors, seed=config.seed)
         encoder, statistics = _untrained(source, student, shape, config.seed, whole, joined)
     else:
         encoder = copy.deepcopy(source)
@@ -251,7 +261,7 @@ def distill(
 
 def _source(
     teacher: Teacher,
-    start: SentenceEncoder | Literal["random"] | None,
+    start: SentenceEncoder | Literal["words"] | None,
     config: StudentConfig,
     tokenizer: Any,
     training: TrainingConfig,
@@ -271,20 +281,14 @@ def _source(
                 stacklevel=3,
             )
     source = start if isinstance(start, SentenceEncoder) else load_student("default")
-    if start == "random":
-        wanted = StudentShape.parse(shape)
-        if wanted.subvector:
-            raise InvalidInputError(
-                f'student shape "{shape}" with a random start: rows that share a code stay alike, '
-                "and which do would be as random as the rows, so they hardly learn; leave "
-                f"-pq{wanted.subvector} out, or start from an encoder"
-            )
-        source = random_start(
-            wanted,
+    if start == "words":
+        source = unfitted_words(
+            StudentShape.parse(shape),
             tokenizer or source.tokenizer,
             max_length=config.max_length,
             seed=training.seed,
         )
+        source.name = "words"
     elif tokenizer is not None:
         source = with_vocabulary(source, tokenizer)
     if source.space_id != teacher.space_id and config.shape is None:

@@ -11,13 +11,11 @@ import numpy as np
 import torch
 from torch import nn
 
-from pocketquery.distill.student import StudentShape
 from pocketquery.sdk.arrays import Floats
 from pocketquery.sdk.errors import InvalidInputError
-from pocketquery.server.modeling import SentenceEncoder, new_encoder
-from pocketquery.server.modeling.presets import Shape
+from pocketquery.server.modeling import SentenceEncoder
 
-__all__ = ["check_vocabulary", "fit_head", "random_start", "with_vocabulary"]
+__all__ = ["check_vocabulary", "fit_head", "with_vocabulary"]
 
 _FITTED_TEXTS = 4096  # of the head's regression
 _RIDGE = 1e-3  # of the states' mean square
@@ -25,13 +23,6 @@ _PROBED_TEXTS = 1000
 _MOST_UNKNOWN, _MOST_STRANGE = 0.3, 0.8  # of the texts' tokens; the latter with single letters
 _IDEOGRAPHS = re.compile("[\u2e80-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")  # kana, too
 _SPECIALS = ("cls", "sep", "pad", "unk", "mask")
-
-
-def random_start(shape: StudentShape, tokenizer: Any, *, max_length: int, seed: int) -> Any:
-    """An encoder of ``shape`` with random weights over the vocabulary of ``tokenizer``."""
-    inner = shape.intermediate or 4 * shape.width
-    drawn = Shape(shape.layers, shape.width, shape.width // 32, inner)
-    return new_encoder(drawn, tokenizer, max_length=max_length, seed=seed)
 
 
 def with_vocabulary(start: SentenceEncoder, tokenizer: Any) -> SentenceEncoder:

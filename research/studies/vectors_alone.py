@@ -14,7 +14,7 @@ are moved away from the mean. ``judge`` prints nDCG@10 as shares of the
 teacher's, and differences to the first student named, with 95 % intervals of a bootstrap paired by
 query; then one JSON object.
 
-The starts: ``cut``, the teacher's layers; ``words``, texts and vectors alone (``words_start``);
+The starts: ``cut``, the teacher's layers; ``words``, texts and vectors alone;
 ``builtin``, the built-in encoder; ``other``, two layers of multilingual-e5-small over the built-in
 vocabulary. What was declared, and what came of it: research/vectors-alone.md.
 """
@@ -51,9 +51,9 @@ from pocketquery.server.evaluation.ranking import without_excluded
 from pocketquery.server.modeling import SentenceEncoder
 from pocketquery.server.modeling.autocast import bfloat16_products
 from pocketquery_research.multilingual.teacher_graph import TeacherGraph
+from pocketquery_research.presets.overlap import nearest_shared
 from pocketquery_research.presets.recipe import MAX_LENGTH, PRESETS
 from pocketquery_research.presets.texts import preset_texts
-from pocketquery_research.presets.words_start import nearest_shared, words_start
 
 TEACHERS = {"minilm": "demo", "e5": "multilingual"}
 STARTS = ("cut", "words", "builtin", "other")
@@ -180,14 +180,12 @@ def documents_and_queries(
     )
 
 
-def start_of(name: str, teacher: str, taught: FileTeacher, options: Any) -> Any:
+def start_of(name: str, teacher: str) -> Any:
     """What ``distill`` takes as a start."""
     if name == "builtin":
         return load_student("default")
     if name == "words":
-        rows = taught.encode(taught.texts, prompt_name="query")
-        tokenizer = load_student("default").tokenizer
-        return words_start(SHAPE, tokenizer, taught.texts, rows)
+        return "words"
     return SentenceEncoder.load(TEACHERS["e5" if name == "other" else teacher])
 
 
@@ -207,7 +205,7 @@ def train(options: Any, work: Path, start: str, examples: int) -> None:
     steps = max(1, examples // 128)
     began = time.process_time()
     fresh = not (output / "pocketquery.json").is_file()
-    source = start_of(start, options.teacher, taught, options) if fresh else None
+    source = start_of(start, options.teacher) if fresh else None
     spent = time.process_time() - began
     config = replace(
         PRESETS["6mb"].config, steps=steps, batch_size=128, random_documents=128,

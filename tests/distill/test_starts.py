@@ -88,8 +88,8 @@ def test_any_start_with_any_vocabulary_joins_the_space(tmp_path: Path) -> None:
     teacher = asked(bert_teacher(width=96, seed=5))
     tokenizer = xlmr_teacher(tmp_path / "x").tokenizer
     starts: dict[str, tuple[Any, Any, str | None, str | None]] = {
-        "random": ("random", None, "1x64", None),
-        "random, sentencepiece": ("random", tokenizer, "1x64", None),
+        "words, narrower": ("words", None, "1x64-pq4", None),
+        "words, sentencepiece, wider": ("words", tokenizer, "1x128", None),
         "bert": (bert_teacher(), None, None, "3x64x128"),
         "bert, sentencepiece, deeper": (bert_teacher(), tokenizer, "4x64x128", None),
         "electra, narrower": (electra_teacher(), None, "2x32", None),
@@ -104,14 +104,6 @@ def test_any_start_with_any_vocabulary_joins_the_space(tmp_path: Path) -> None:
         assert (student.space_id, student.dimension) == (teacher.space_id, 96), name
         assert report.student == (expected or shape), name
         assert student.prompts == {}
-
-
-def test_product_codes_of_random_rows_are_refused(tmp_path: Path) -> None:
-    teacher = asked(bert_teacher(width=96))
-    with pytest.raises(InvalidInputError, match="leave -pq4 out, or start from an encoder"):
-        distill(
-            teacher, sentences(), tmp_path / "s", start="random", student=StudentConfig("1x64-pq4")
-        )
 
 
 def test_the_teachers_own_layers_are_taken_where_its_vectors_are_in_a_file(tmp_path: Path) -> None:

@@ -162,13 +162,13 @@ def test_from_a_file_to_hits_without_the_teacher(
 ) -> None:
     api, texts = bert_teacher(), sentences(120)
     path = written(tmp_path / "v.parquet", texts, api.encode(texts))
-    command = ["distill", "--teacher", str(path), "--student", "1x32", "--start", "random"]
+    command = ["distill", "--teacher", str(path), "--student", "1x32", "--start", "words"]
     command += ["--steps", "30", "--batch-size", "16", "--max-length", "32"]
     assert main([*command, "--output", str(tmp_path / "student"), "--json"]) == 0
     output = capsys.readouterr()
     assert "vectors   120 texts, 0 documents; 0 blank and 0 repeated rows left out" in output.err
     report = json.loads(output.out)
-    assert (report["texts"], report["start"]) == (120, "random")
+    assert (report["texts"], report["start"]) == (120, "words")
     assert main([*command, "--texts", str(path), "--output", str(tmp_path / "no")]) == 2
     assert "has texts of its own to learn from" in capsys.readouterr().err
     student = SentenceEncoder.load(tmp_path / "student")

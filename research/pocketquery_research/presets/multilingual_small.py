@@ -7,7 +7,7 @@ The teacher's int8 graph gives the vectors of Common Voice's sentences (40 langu
 stay in FOLDER/vectors, 2,000 texts a shard, for every recipe and every later run. A student is two
 layers of 384 over a cut vocabulary in product codes, under a head that begins as a regression: the
 teacher's ``--layers``, or with ``--words`` layers that change nothing yet over a table fitted to
-the vectors (words_start.py). Each number of examples is a run with a folder of its own in FOLDER.
+the vectors. Each number of examples is a run with a folder of its own in FOLDER.
 Killed and run again, everything goes on where it was. The first shard teaches nobody: settings are
 chosen by how many of the teacher's ten nearest among its texts a student finds, which each run
 prints. The last line is the curve as JSON; with ``--judge`` also shares of the teacher's nDCG@10 on
@@ -42,7 +42,7 @@ from pocketquery_research.multilingual.sets import (
     share_interval,
 )
 from pocketquery_research.multilingual.teacher_graph import TeacherGraph, kept, sentences
-from pocketquery_research.presets.words_start import nearest_shared, words_start
+from pocketquery_research.presets.overlap import nearest_shared
 
 __all__ = ["main"]
 
@@ -177,7 +177,7 @@ def main() -> int:
         teacher = TeacherGraph(work, options.data)
         make_shards(teacher, options.data, work / "vectors", options.encode)
         texts = options.passages.read_text("utf-8").splitlines() if options.passages else []
-        vectors = kept(work, "teacher/", texts, teacher.sides()[1]) if texts else []
+        vectors: Any = kept(work, "teacher/", texts, teacher.sides()[1]) if texts else []
         taught = joined(
             teacher.encoder.tokenizer,
             work / "vectors",
@@ -187,11 +187,7 @@ def main() -> int:
         curve: dict[int, Any] = {}
         kind = ("words" if options.words else "-".join(map(str, options.layers))) + ranking
         name = f"{kind}-{options.rate:g}-{options.warmup:g}-{options.temperature:g}-{options.seed}"
-        start = teacher.encoder
         shape = f"{len(options.layers)}x384x768-pq4"
-        if options.words:
-            vectors = taught.encode(taught.texts, prompt_name="query")
-            start = words_start(shape, start.tokenizer, taught.texts, vectors)
         for examples in options.examples:
             output = work / f"{name}-{examples}"
             report = distill(
@@ -205,7 +201,8 @@ def main() -> int:
                     vocabulary_size=options.vocabulary,
                     max_length=64,
                 ),
-                start=start,
+                start="words" if options.words else teacher.encoder,
+                tokenizer=teacher.encoder.tokenizer if options.words else None,
                 cache=work / "targets",
                 config=TrainingConfig(
                     steps=max(1, examples // 128),

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 import random
 
 import numpy as np
 import torch
 
-from pocketquery.distill.starts import fit_head, random_start
+from pocketquery.distill.starts import fit_head
 from pocketquery.distill.student import StudentShape, build_student
 from pocketquery.distill.student_of_bundle import load_student
 from pocketquery.distill.teachers import VectorTeacher
+from pocketquery.distill.words_start import fit_words, unfitted_words
 from pocketquery.server.modeling import SentenceEncoder
-from pocketquery_research.presets.words_start import nearest_shared, words_start
+from pocketquery_research.presets.overlap import nearest_shared
 
 WORDS = "stone bridge river harbour night train garden letter winter bread mountain clock".split()
 SHAPE = "1x64x128"
@@ -25,8 +27,10 @@ def test_words_that_are_fitted_find_what_random_ones_do_not() -> None:
     sums = np.stack([sum(meaning[word] for word in text.split()) for text in texts])
     vectors = (sums / np.linalg.norm(sums, axis=1, keepdims=True)).astype(np.float32)
     tokenizer = load_student("default").tokenizer
-    fitted = words_start(SHAPE, tokenizer, texts, vectors)
-    drawn_start = random_start(StudentShape.parse(SHAPE), tokenizer, max_length=128, seed=0)
+    shape = StudentShape.parse(SHAPE)
+    drawn_start = unfitted_words(shape, tokenizer, max_length=128, seed=0)
+    fitted = copy.deepcopy(drawn_start)
+    fit_words(fitted, texts, vectors)
     table = fitted.backbone.get_input_embeddings()
     ids = torch.tensor([tokenizer(texts[0])["input_ids"]])
     normalised = torch.nn.functional.layer_norm(table(ids), (64,))
