@@ -5,7 +5,7 @@
     python research/studies/vectors_alone.py judge minilm cut-131072 words-131072 --work FOLDER ...
 
 The shape, vocabulary, kinds of texts and settings of the built-in encoder (presets/recipe.py) in
-batches of 128; its paragraphs to rank are 8,192 of the texts here. ``vectors`` has the teacher
+batches of 128; its paragraphs to rank are 8,192 of the texts here, or ``--passages``. ``vectors`` has the teacher
 encode texts, and documents and queries of the collections: MiniLM in bfloat16, and
 multilingual-e5-small by its int8 graph. ``train`` makes a student, and prints how much of the
 teacher's ten nearest among 4,096 texts that nobody learns from the student finds: what is chosen is
@@ -74,6 +74,7 @@ def main() -> int:
     parser.add_argument("--work", type=Path, default=Path("runs/vectors_alone"))
     parser.add_argument("--texts", type=int, default=65_536)
     parser.add_argument("--sets", nargs="*", default=list(SETS), choices=SETS)
+    parser.add_argument("--passages", type=Path, help="to rank, one a line: passages.py")
     parser.add_argument("--rate", type=float, default=6e-4)
     parser.add_argument("--temperature", type=float, default=0.05)
     parser.add_argument(
@@ -153,19 +154,28 @@ def encode(encoding: Encoding, options: Any, work: Path, data: Path) -> None:
     """Vectors of texts and collections, and the file that teaches."""
     texts = english_texts(options.work, data)[: HELD_OUT + options.texts]
     vectors = encoding.kept(work / "texts", texts, "query")
-    path = work / f"vectors-{options.texts}.npz"
+    path = taught_file(options, work)
     if not path.is_file():
-        ranked = slice(HELD_OUT, HELD_OUT + RANKED)
+        ranked, theirs = texts[HELD_OUT:][:RANKED], vectors[HELD_OUT:][:RANKED]
+        if options.passages:
+            ranked = options.passages.read_text("utf-8").splitlines()
+            theirs = encoding.kept(work / options.passages.stem, ranked, "document")
         learnt = len(texts) - HELD_OUT
         np.savez(
             path.with_suffix(".part.npz"),
-            text=np.array([*texts[HELD_OUT:], *texts[ranked]]),
-            vector=np.concatenate([vectors[HELD_OUT:], vectors[ranked]]),
-            role=np.array(["query"] * learnt + ["document"] * len(texts[ranked])),
+            text=np.array([*texts[HELD_OUT:], *ranked]),
+            vector=np.concatenate([vectors[HELD_OUT:], theirs]),
+            role=np.array(["query"] * learnt + ["document"] * len(ranked)),
         )
         path.with_suffix(".part.npz").rename(path)
     for name in options.sets:
         documents_and_queries(encoding, read_set(data, name), work / name)
+
+
+def taught_file(options: Any, work: Path) -> Path:
+    """What teaches: texts and vectors."""
+    ranked = f"-{options.passages.stem}" if options.passages else ""
+    return work / f"vectors-{options.texts}{ranked}.npz"
 
 
 def documents_and_queries(
@@ -191,13 +201,14 @@ def start_of(name: str, teacher: str) -> Any:
 
 def train(options: Any, work: Path, start: str, examples: int) -> None:
     """One student, and its overlap with the teacher on held-out texts."""
-    taught = FileTeacher(work / f"vectors-{options.texts}.npz")
+    taught = FileTeacher(taught_file(options, work))
     settings = "".join(
         f"-{key}{value}"
         for key, value, usual in (
             ("rate", options.rate, 6e-4),
             ("temperature", options.temperature, 0.05),
             ("layers", "".join(map(str, options.layers or ())), ""),
+            ("ranking", options.passages.stem if options.passages else "", ""),
         )
         if value != usual
     )
