@@ -5,8 +5,8 @@
     python research/studies/vectors_alone.py judge minilm cut-131072 words-131072 --work FOLDER ...
 
 The shape, vocabulary, kinds of texts and settings of the built-in encoder (presets/recipe.py) in
-batches of 128; its paragraphs to rank are 8,192 of the texts here, or ``--passages``. ``vectors`` has the teacher
-encode texts, and documents and queries of the collections: MiniLM in bfloat16, and
+batches of 128; its paragraphs to rank are 8,192 of the texts here, or ``--passages``. ``vectors``
+has the teacher encode texts, and documents and queries of the collections: MiniLM in bfloat16, and
 multilingual-e5-small by its int8 graph. ``train`` makes a student, and prints how much of the
 teacher's ten nearest among 4,096 texts that nobody learns from the student finds: what is chosen is
 chosen by that. Both go on where they were killed. ``apart`` prints it for students whose vectors
