@@ -28,8 +28,11 @@ def test_long_blank_and_repeated_texts_are_left_out(tmp_path: Path) -> None:
         (tmp_path / f"shard-{number:05}.json").write_text(listed, encoding="utf-8")
         np.save(tmp_path / f"shard-{number:05}.npy", rows[2 * number : 2 * number + len(texts)])
     tokenizer = xlmr_teacher(tmp_path / "teacher").tokenizer
-    taught = joined(tokenizer, tmp_path, tmp_path / "vectors.npz")
+    taught = joined(tokenizer, tmp_path, tmp_path / "vectors.npz", {})
     assert taught.texts == taught.documents == ["a stone bridge", "the old harbour"]
     expected = rows[[2, 6]].astype(np.float32)
     expected /= np.linalg.norm(expected, axis=1, keepdims=True)
     np.testing.assert_allclose(taught.encode(taught.texts), expected, rtol=1e-5)
+    passage = {"a page about harbours": rows[0].astype(np.float32)}
+    ranking = joined(tokenizer, tmp_path, tmp_path / "ranking.npz", passage)
+    assert (ranking.texts, ranking.documents) == (taught.texts, ["a page about harbours"])

@@ -157,8 +157,8 @@ class Index:
             rows = np.flatnonzero(allowed & self.placed)
             return self._hits(*_top(rows, (cosines - apart)[rows], k))
         lexical, most, present, own = self._bm25(asked)
-        common = common_terms(asked, analyzer) if present < most / 2 else []
-        if common and self._widest_share(common) <= MOST_SHARE:
+        common = common_terms(asked, analyzer) if asked and present < most / 2 else []
+        if asked and common and self._widest_share(common) <= MOST_SHARE:
             terms = {term: some for term, some in asked.terms.items() if term not in common}
             said = {term: word for term, word in asked.words.items() if term not in common}
             lexical, _, present, own = self._bm25(replace(asked, terms=terms, words=said))

@@ -183,5 +183,5 @@ def test_common_words_of_a_language_that_no_text_has_say_nothing(
             np.array([[1.0, 0.2], [1.0, 0.1]]),
         )
     with open_index(tmp_path / "index") as index:
-        hits = index.search("what was the harbour of quietness", 1, vector=[1.0, 0.0])
+        hits = index.search("what was the harbour of quietness", 1, vector=np.array([1.0, 0.0]))
         assert [hit.id for hit in hits] == [finds]
