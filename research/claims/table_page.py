@@ -86,7 +86,7 @@ def _figures(link: Link | None) -> list[str]:
 def _why_open(one: Decision, left: list[Waiting]) -> str:
     own = [entry for entry in left if one.id in entry.entry["claims"]]
     if not own:
-        return "nothing more is declared"
+        return "the bound lies within the interval of all declared seeds"
     hours = round(sum(entry.hours for entry in own), 1)
     return f"{hours} core-hours, place {own[0].place} of the queue, `--claims {one.id}`"
 
