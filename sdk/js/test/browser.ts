@@ -42,6 +42,10 @@ export type Answer = (request: IncomingMessage, response: ServerResponse) => boo
 export async function inPage(name: string, work: (page: Page) => Promise<void>, answer?: Answer): Promise<void> {
   const server = createServer((request, response) => {
     if (answer?.(request, response)) return;
+    if (request.url === "/favicon.ico") {
+      response.writeHead(204).end(); // some Chromiums ask for it, and a test may count what they do not find
+      return;
+    }
     if (request.url === "/readme.html") {
       response.writeHead(200, { "content-type": "text/html" }).end(readmePage());
       return;
