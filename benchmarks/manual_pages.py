@@ -6,8 +6,8 @@ page written with the man macros the first section, its name, has a summary behi
 the question. Its passage is the prose of all other sections, examples of code left out, cut at
 500 characters. A page counts whose summary has 10 to 200 characters and whose passage has 250 at
 least; of pages with one summary or one passage the first counts; at most 218 of a language are
-kept, evenly spaced by name. No page was trained, fitted or tuned on. Until 2026-11-30 it were 60:
-their means were off by .02 and more, which is more than what is asked of the hybrid ranking.
+kept, evenly spaced by name. No page was trained, fitted or tuned on. Before 2026-11-30 there were
+60: their means were off by .02 and more, which is more than what is asked of the hybrid ranking.
 """
 
 from __future__ import annotations

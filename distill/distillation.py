@@ -183,18 +183,17 @@ def distill(
     check_model_replaceable(place)
     vocabulary_source(source.tokenizer)  # one that cannot ship is refused before the work
     shape = StudentShape.parse(str(student.shape))
+    check_steady(teacher)
+    kept = work if cache is None else Path(cache)
+    encoding = {"bfloat16": config.bfloat16, "show_progress_bar": show_progress_bar}
     if not goes_on:
         whole = [*texts, *documents]
         joined = None if own else teacher
         if not own and tokenizer is None:
             check_vocabulary(source, texts)
         if start == "words":
-            check_steady(teacher)
             make_folder(work)
-            vectors = cached_vectors(
-                teacher.to(device), "query", texts, work if cache is None else Path(cache),
-                bfloat16=config.bfloat16, show_progress_bar=show_progress_bar,
-            )  # fmt: skip
+            vectors = cached_vectors(teacher.to(device), "query", texts, kept, **encoding)
             fit_words(source, texts, vectors, seed=config.seed)
         encoder, statistics = _untrained(source, student, shape, config.seed, whole, joined)
     else:
@@ -209,17 +208,10 @@ def distill(
                     "of its teacher, of whose units it would get more"
                 )
             widen_student(encoder, teacher, shape, student.layers)
-    check_steady(teacher)
     before = None if interpolation == 1 else copy.deepcopy(encoder.state_dict())
     make_folder(work)
     targets = prepare_targets(
-        teacher.to(device),
-        texts,
-        documents,
-        work if cache is None else Path(cache),
-        nearest=config.nearest,
-        bfloat16=config.bfloat16,
-        show_progress_bar=show_progress_bar,
+        teacher.to(device), texts, documents, kept, nearest=config.nearest, **encoding
     )
     if not own:
         fit_head(encoder, texts, targets.vectors)

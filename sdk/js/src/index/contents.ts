@@ -229,9 +229,9 @@ export class Contents {
    */
   private async wordsOf({ mode, vector }: CheckedQuery, asked: Query): Promise<Sought> {
     const expansion = await this.expanded(asked);
-    const count = countOf(this.vectors.length, this.gone);
-    const { most, present } = weighed(this.parts, count, expansion, asked, this.gone);
-    if (mode !== "hybrid" || !vector.length || present >= LEAST_PRESENT * most) return { asked, expansion };
+    if (mode !== "hybrid" || !vector.length) return { asked, expansion };
+    const { most, present } = weighed(this.parts, countOf(this.vectors.length, this.gone), expansion, asked, this.gone);
+    if (present >= LEAST_PRESENT * most) return { asked, expansion };
     const common = await this.analyzer.commonTerms(asked);
     if (!common.length || this.widestShare(common) > MOST_SHARE) return { asked, expansion };
     const said = without(asked, common);
