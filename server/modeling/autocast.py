@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -32,13 +33,16 @@ def bfloat16_products(device: torch.device, enabled: bool = True) -> Iterator[No
 
 
 def has_bfloat16(device: torch.device) -> bool:
-    """Whether products in bfloat16 are worth asking for: accelerators, processors with AVX-512.
+    """Whether products in bfloat16 are worth asking for: accelerators, processors that have them.
 
-    Others compute them one by one: with AVX2 alone a product took seventy times as long as in
-    float32 (torch 2.13).
+    Others make up for them: with AVX2 alone a product took seventy times as long as in float32,
+    with AVX-512 that has no bfloat16 of its own four times (torch 2.13).
     """
     if device.type != "cpu":
         return True
     if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
-        return False  # Apple's processors: builds for them do not know the question below
+        return False  # Apple's processors: builds for them do not know the questions below
+    if platform.machine().lower() in ("x86_64", "amd64"):
+        # Torch's own answer below is yes on any processor with AVX-512.
+        return bool(torch.cpu._is_avx512_bf16_supported())
     return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
