@@ -35,13 +35,17 @@ from pocketquery.sdk.index.documents import (
     Document,
     as_documents,
     check_document,
-    encode_documents,
     has_document,
     stream_documents,
 )
+from pocketquery.sdk.index.encoders import (
+    QueryEncoder,
+    check_encoder,
+    encode_documents,
+    encoder_name,
+)
 from pocketquery.sdk.index.folder import check_contents, seal, space_record
 from pocketquery.sdk.index.info import DATABASE, INDEX_FOLDER
-from pocketquery.sdk.index.search import QueryEncoder, check_encoder
 from pocketquery.sdk.index.segments import (
     SCHEMA,
     append_segments,
@@ -131,8 +135,7 @@ def create_index(
         space_id = encoder.space_id
         if dimension is None:
             dimension = getattr(encoder, "dimension", None)
-        if isinstance(version := getattr(encoder, "version", None), str):
-            encoded_by = encoded_by or f"{getattr(encoder, 'name', 'encoder')} {version}"
+        encoded_by = encoded_by or encoder_name(encoder)
     if dimension is None or space_id is None:
         raise InvalidInputError(
             "space_id and dimension go together; give both, or an encoder alone, or none of them"

@@ -11,16 +11,15 @@ import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
-from pocketquery.sdk.arrays import Floats, NDArray
+from pocketquery.sdk.arrays import NDArray
 from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.fields import no_constant
 from pocketquery.sdk.index.database import damaged
 from pocketquery.sdk.index.untrusted_file import Schema
-from pocketquery.sdk.languages.reading import ReadingTally
 from pocketquery.sdk.languages.scripts import language_number
 from pocketquery.sdk.validation import check_text
 
@@ -34,7 +33,6 @@ __all__ = [
     "create_tables",
     "insert_documents",
     "delete_documents",
-    "encode_documents",
     "find_document",
     "find_rows",
     "has_document",
@@ -76,13 +74,6 @@ class Document:
     text: str
     metadata: Mapping[str, Any] = field(default_factory=dict)
     private: bool = field(default=False, compare=False, repr=False)
-
-
-@runtime_checkable
-class DocumentEncoder(Protocol):
-    """What adding documents without vectors needs of an encoder."""
-
-    def encode_document(self, sentences: Sequence[str], /) -> Floats: ...
 
 
 def content(document: Document) -> str:
@@ -167,27 +158,6 @@ def check_document(document: Document, where: str = "the document") -> None:
                 f"the {what} of {where} has {len(text)} characters, expected at most "
                 f"{_MOST_CHARACTERS}; cut it into several documents"
             )
-
-
-def encode_documents(
-    documents: Sequence[Document], encoder: object, tally: ReadingTally | None = None
-) -> Floats:
-    """Vectors of documents by the encoder that an index has, float32 (n, dimension); ``tally``
-    counts what it reads of them.
-
-    Raises:
-        InvalidInputError: it encodes none, or is None; or a document cannot be stored.
-    """
-    if not isinstance(encoder, DocumentEncoder):
-        raise InvalidInputError(
-            "documents came without vectors, and the index was opened without an encoder of "
-            "documents; pass vectors, or encoder=sdk.load() to open_index or create_index"
-        )
-    for position, document in enumerate(documents):
-        check_document(document, f"documents[{position}]")
-    if tally:
-        tally.add(documents)
-    return encoder.encode_document([content(document) for document in documents])
 
 
 def metadata_text(document: Document) -> str:

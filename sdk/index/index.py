@@ -2,7 +2,7 @@
 
 ::
 
-    with open_index("index", encoder=encoder) as index:
+    with open_index("index") as index:
         for hit in index.search("when was the bridge built", k=3):
             print(hit.score, hit.id, hit.text)
 """
@@ -36,9 +36,9 @@ from pocketquery.sdk.index.documents import (
     Document,
     as_documents,
     delete_documents,
-    encode_documents,
     stream_documents,
 )
+from pocketquery.sdk.index.encoders import QueryEncoder, encode_documents, index_encoder
 from pocketquery.sdk.index.folder import (
     begin_compacting,
     begin_writing,
@@ -52,8 +52,6 @@ from pocketquery.sdk.index.info import DATABASE, read_info
 from pocketquery.sdk.index.search import (
     CheckedQuery,
     Mode,
-    QueryEncoder,
-    check_encoder,
     check_query,
     hits_of,
     rank,
@@ -93,7 +91,8 @@ def open_index(
 
     Args:
         path: the folder.
-        encoder: turns a query's text into a vector of the index's space.
+        encoder: turns a query's text into a vector of the index's space. None: the one that
+            ``sdk.encode`` uses, loaded with the first text that needs it.
         writable: allow :meth:`Index.add`, :meth:`Index.delete` and :meth:`Index.compact`.
         public_key: where given, the index must be signed by its private half: 32 raw bytes, 64
             hexadecimal digits or the path of a PEM file. Every file is then read and hashed first,
@@ -144,13 +143,7 @@ class Index(IndexViews):
         info = read_info(self.path)
         self.space_id = info.space_id
         self.dimension = info.dimension
-        if encoder is not None:
-            check_encoder(encoder)
-        if encoder is not None and encoder.space_id != info.space_id:
-            raise SpaceMismatchError.between(
-                f"the index {path}", info.space_id, "the encoder", encoder.space_id
-            )
-        self._encoder = encoder
+        self._encoder = index_encoder(encoder, path, self.space_id, self._encoded_by)
         self._streams: Counter[int] = Counter()  # by thread: documents() that have not ended
         self._written: tuple[int, int] | None = None  # the database file, once it was changed
         self._loaded: tuple[tuple[object, int], segments.Snapshot] | None = None
@@ -165,10 +158,9 @@ class Index(IndexViews):
 
     def __repr__(self) -> str:
         count = "closed" if self._database.closed else f"{len(self):,} documents"
-        encoder = "" if self._encoder is None else f", encoder={self._encoder!r}"
         return (
             f"Index({str(self.path)!r}, {count}, {self.dimension} dimensions, "
-            f"space_id={self.space_id!r}{encoder})"
+            f"space_id={self.space_id!r}, encoder={self._encoder!r})"
         )
 
     def documents(self) -> Iterator[Document]:
@@ -227,7 +219,7 @@ class Index(IndexViews):
 
         Raises:
             InvalidInputError: a blank text, a vector of another dimension or not finite, k < 1, an
-                unknown mode or filter operator; dense or hybrid for a text without an encoder.
+                unknown mode or filter operator; the encoder at hand is of another space.
         """
         request = check_query(
             query, k, mode, vector, self.dimension, self._encoder, offset, min_score, prefix
@@ -258,8 +250,8 @@ class Index(IndexViews):
             documents: with ids that the index does not have; of any kind that
                 :meth:`IndexBuilder.add` takes.
             vectors: float (n, dimension), encoded by the index's document encoder; stored at
-                length 1. None: by the light encoder that the index was opened with, which finds
-                less and needs nothing else.
+                length 1. None: by the encoder that the index was opened with, else the one of
+                ``sdk.encode`` where that made the others.
 
         The first change after opening reads the files and compares them with what was sealed.
 
@@ -294,6 +286,10 @@ class Index(IndexViews):
         if vectors is not None:
             codes = quantize(check_rows(listed, vectors, self.dimension))
         return change_index(self, listed, partial(encode_documents, encoder=self._encoder), codes)
+
+    def _encoded_by(self) -> str:
+        with self._database.reading() as connection:
+            return get_meta(connection, "encoded_by", "")
 
     @property
     def source(self) -> IndexSource | None:

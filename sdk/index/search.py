@@ -11,7 +11,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol, get_args, runtime_checkable
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.index.bm25 import Lexical, bm25, has_term, widest_share
 from pocketquery.sdk.index.database import damaged
 from pocketquery.sdk.index.documents import documents_of_rows
+from pocketquery.sdk.index.encoders import QueryEncoder, Reader
 from pocketquery.sdk.index.segments import Snapshot
 from pocketquery.sdk.index.selection import Blocks, Mask, Selection
 from pocketquery.sdk.index.vector_file import Languages, apart_of
@@ -34,9 +35,7 @@ __all__ = [
     "CheckedQuery",
     "Fusion",
     "Mode",
-    "QueryEncoder",
     "Ranking",
-    "check_encoder",
     "check_query",
     "expanded",
     "hits_of",
@@ -55,33 +54,6 @@ _ALL = slice(None)
 _LEAST_PRESENT = 0.5
 _MOST_SHARE = 0.15
 _LEAST_ROOM = 0.05  # between the mean cosine and 1: of documents that are nearly all alike
-
-
-@runtime_checkable
-class QueryEncoder(Protocol):
-    """What a search needs of an encoder; :class:`pocketquery.sdk.Encoder` has it."""
-
-    @property
-    def space_id(self) -> str: ...
-
-    def encode_query(self, sentences: str, /) -> Floats: ...
-
-
-@runtime_checkable
-class Reader(Protocol):
-    """What an encoder may have: whether it is made for a text, see ``Encoder.reads``."""
-
-    def reads(self, text: str, /) -> bool: ...
-
-
-def check_encoder(encoder: object) -> None:
-    """Raise InvalidInputError where ``encoder`` encodes no queries."""
-    if isinstance(encoder, QueryEncoder):
-        return
-    hint = f"sdk.load({encoder!r})" if isinstance(encoder, str) else "sdk.load(), called"
-    raise InvalidInputError(
-        f"encoder is a {type(encoder).__name__}, expected an encoder, as {hint} gives one"
-    )
 
 
 @dataclass(frozen=True)
@@ -112,7 +84,7 @@ def check_query(
     mode: Mode | None,
     vector: object,
     dimension: int,
-    encoder: QueryEncoder | None,
+    encoder: QueryEncoder,
     offset: object = 0,
     min_score: object = None,
     prefix: bool = False,
@@ -156,7 +128,7 @@ def check_query(
             )
         if mode == "hybrid" and isinstance(encoder, Reader) and not encoder.reads(plain):
             return CheckedQuery(mode, text, np.zeros(0, np.float32), *limits)
-        vector = _encode(plain, encoder)
+        vector = encoder.encode_query(plain)
     return CheckedQuery(mode, text, _unit(vector, dimension), *limits)
 
 
@@ -177,15 +149,6 @@ def _unit(vector: object, dimension: int) -> Floats:
         )
     unit: Floats = unit_rows(array[None], dimension, "the query's vector")[0]
     return unit
-
-
-def _encode(text: str, encoder: QueryEncoder | None) -> Floats:
-    if encoder is None:
-        raise InvalidInputError(
-            "a search by meaning for a text needs an encoder: sdk.open_index(path, "
-            'encoder=sdk.load()). Without one, pass a vector or use mode="lexical"'
-        )
-    return encoder.encode_query(text)
 
 
 class Ranking(NamedTuple):

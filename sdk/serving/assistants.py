@@ -25,8 +25,9 @@ from pocketquery.sdk.commands import (
 )
 from pocketquery.sdk.errors import ArtifactNotFoundError, InvalidInputError, PocketQueryError
 from pocketquery.sdk.index.documents import Document
+from pocketquery.sdk.index.encoders import QueryEncoder
 from pocketquery.sdk.index.index import Index, open_index
-from pocketquery.sdk.index.search import Mode, QueryEncoder
+from pocketquery.sdk.index.search import Mode
 from pocketquery.sdk.searching.command import unknown_field
 from pocketquery.sdk.validation import check, whole
 

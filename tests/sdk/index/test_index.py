@@ -263,13 +263,6 @@ def test_any_text_can_be_searched(kept: Index, text: str) -> None:
         kept.search(text, 5, mode="lexical")
 
 
-def test_without_an_encoder_text_is_searched_by_words_only(path: Path) -> None:
-    with open_index(path) as index:
-        assert ids(index.search("1913", mode="lexical")) == ["doc-13"]
-        with pytest.raises(InvalidInputError, match="encoder"):
-            index.search("1913")
-
-
 def test_an_encoder_of_another_space_is_refused(path: Path) -> None:
     encoder = WordEncoder()
     encoder.space_id = "space-of-others"
