@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy.typing as npt
@@ -27,19 +26,14 @@ from pocketquery.export.training_step.parity import StepAgreement, check_trainin
 from pocketquery.export.training_step.storage import FROZEN, store_frozen
 from pocketquery.export.training_step.tensors import StepTensors, divide
 from pocketquery.sdk.arrays import Floats
-from pocketquery.sdk.bundle.bundle import Bundle
 from pocketquery.sdk.bundle.manifest import (
-    ENCODER_FILE,
     TRAINING_STATE_FILE,
     TRAINING_STEP_FILE,
 )
 from pocketquery.sdk.bundle.safetensors import serialize
-from pocketquery.sdk.bundle.signature import Key
-from pocketquery.sdk.bundle.writing import file_entries, write_bundle
-from pocketquery.sdk.errors import InvalidInputError, SpaceMismatchError
 from pocketquery.server.modeling import SentenceEncoder
 
-__all__ = ["TrainingStep", "build_training_step", "write_training_step"]
+__all__ = ["TrainingStep", "build_training_step"]
 
 
 @dataclass(frozen=True)
@@ -107,38 +101,6 @@ def build_training_step(
     return TrainingStep(data, state, agreement)
 
 
-def write_training_step(
-    bundle: Bundle | Path | str, step: TrainingStep, *, signing_key: Key | None = None
-) -> None:
-    """Put ``step`` into an existing bundle folder, replacing the one it has.
-
-    Args:
-        bundle: a folder; it is replaced in one step, a crash leaves the old one or the new one.
-        step: built for this bundle's encoder.
-        signing_key: Ed25519 private key; needed where the bundle is signed, since its manifest
-            changes.
-
-    Raises:
-        SpaceMismatchError: the step is of another space.
-        InvalidInputError: it is of another encoder, or the bundle is signed and no key is given.
-        ArtifactError: there is no such bundle, or it is damaged.
-        OSError: the disk is full or not writable; the bundle is as it was before.
-    """
-    opened = bundle if isinstance(bundle, Bundle) else Bundle.open(bundle)
-    manifest = opened.manifest
-    _check_belongs(opened, step)
-    if manifest.signature_key_id and signing_key is None:
-        raise InvalidInputError(
-            f"{opened.path} is signed by {manifest.signature_key_id}, and a training step changes "
-            "its manifest; give that signing key"
-        )
-    training = (TRAINING_STEP_FILE, TRAINING_STATE_FILE)
-    files = {name: opened.read(name) for name in manifest.files if name not in training}
-    files |= step.files()
-    manifest = manifest._replace(files=file_entries(files))
-    write_bundle(opened.path, manifest, files, signing_key=signing_key)
-
-
 def _graph(student: SentenceEncoder, shape: StepShape, tensors: StepTensors) -> onnx.ModelProto:
     vocabulary = int(student.backbone.config.vocab_size)
 
@@ -183,19 +145,3 @@ def _describe(
             for name, value in tensors.trained.items()
         ],
     }
-
-
-def _check_belongs(bundle: Bundle, step: TrainingStep) -> None:
-    model = onnx.load_from_string(step.model)
-    properties = {entry.key: entry.value for entry in model.metadata_props}
-    description = json.loads(properties[METADATA_KEY])
-    space_id, bundle_space_id = description["space_id"], bundle.manifest.space.id
-    if space_id != bundle_space_id:
-        raise SpaceMismatchError.between(
-            "the training step", space_id, str(bundle.path), bundle_space_id
-        )
-    if description["encoder_sha256"] != bundle.manifest.files[ENCODER_FILE].sha256:
-        raise InvalidInputError(
-            f"the training step belongs to the encoder.onnx {description['encoder_sha256']}, "
-            f"{bundle.path} holds another; build the step for this bundle"
-        )

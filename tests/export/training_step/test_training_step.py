@@ -1,9 +1,6 @@
 from __future__ import annotations
 
-import ast
 import json
-import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,18 +29,14 @@ from pocketquery.export.training_step.tensors import divide
 from pocketquery.export.training_step.training_step import (
     TrainingStep,
     build_training_step,
-    write_training_step,
 )
 from pocketquery.sdk.bundle.bundle import Bundle
-from pocketquery.sdk.bundle.manifest import ENCODER_FILE, TRAINING_STATE_FILE, TRAINING_STEP_FILE
+from pocketquery.sdk.bundle.manifest import TRAINING_STATE_FILE, TRAINING_STEP_FILE
 from pocketquery.sdk.bundle.safetensors import parse
-from pocketquery.sdk.bundle.signature import public_key_of
-from pocketquery.sdk.bundle.writing import file_entries, write_bundle
-from pocketquery.sdk.errors import InvalidInputError, SpaceMismatchError
+from pocketquery.sdk.errors import InvalidInputError
 from pocketquery.sdk.settings.declaration import from_json
 from pocketquery.server.modeling import SentenceEncoder
 from tests.export.training_bundle import tiny_student, tiny_training_bundle
-from tests.kills import by_fork, printed
 from tests.tiny_models import electra_teacher, sentences
 from tests.trainable_bundle import bundle_adapter, trainable_bundle
 
@@ -110,44 +103,6 @@ def test_vectors_are_those_of_the_encoder_with_the_same_adapter(bundle: Path, sc
     assert np.einsum("nd,nd->n", found, expected).min() > 0.999
     moved = np.einsum("nd,nd->n", found, student.encode(sentences(8)))
     assert (moved < 0.99).all() if scale else (moved > 0.999).all()
-
-
-def test_a_step_of_another_encoder_is_refused(bundle: Path, tmp_path: Path) -> None:
-    step, other = _step_of(bundle), tmp_path / "other"
-    _write_without_step(bundle, other, encoder=b"another")
-    before = sorted(other.iterdir())
-    with pytest.raises(InvalidInputError, match="build the step for this bundle"):
-        write_training_step(other, step)
-    model = onnx.load_from_string(step.model)
-    described = json.loads(model.metadata_props[0].value) | {"space_id": "space-" + "0" * 32}
-    onnx.helper.set_model_props(model, {METADATA_KEY: json.dumps(described)})
-    with pytest.raises(SpaceMismatchError):
-        write_training_step(bundle, replace(step, model=model.SerializeToString()))
-    assert sorted(other.iterdir()) == before
-
-
-def test_a_step_is_written_into_a_bundle_and_signed_anew(bundle: Path, tmp_path: Path) -> None:
-    folder, key = tmp_path / "signed", bytes(range(32))
-    _write_without_step(bundle, folder, signing_key=key)
-    step = _step_of(bundle)
-    with pytest.raises(InvalidInputError, match="give that signing key"):
-        write_training_step(folder, step)
-    write_training_step(folder, step, signing_key=key)
-    sdk.verify(folder, public_key=public_key_of(key))
-    assert Bundle.open(folder).read(TRAINING_STEP_FILE) == step.model
-    with_state = replace(step, state={"x": np.zeros(2, np.float32)})
-    write_training_step(folder, with_state, signing_key=key)
-    assert TRAINING_STATE_FILE in Bundle.open(folder)
-    write_training_step(folder, step, signing_key=key)  # and a state of an older step is gone
-    assert TRAINING_STATE_FILE not in Bundle.open(folder)
-
-
-@pytest.mark.slow  # writing bundles is killed at every line in test_bundle_kill.py already
-@by_fork
-def test_killed_at_many_lines_the_bundle_is_whole(bundle: Path, tmp_path: Path) -> None:
-    shutil.copytree(bundle, tmp_path / "b")
-    said = printed("tests.export.training_kill_points", tmp_path / "b", 16)
-    assert set(ast.literal_eval(said[-1])) == {"old", "new"}
 
 
 def test_mistakes_in_the_options_are_found_at_once() -> None:
@@ -237,23 +192,6 @@ def _vectors(
     vectors: npt.NDArray[np.float32] = session.run(["vectors"], feed)[0]
     np.testing.assert_allclose(vectors[: len(ids)], vectors[len(ids) :], atol=1e-6)
     return vectors[: len(ids)]
-
-
-def _write_without_step(
-    bundle: Path, folder: Path, *, encoder: bytes | None = None, signing_key: bytes | None = None
-) -> None:
-    """The bundle without its step in ``folder``, and with another encoder where one is given."""
-    opened = Bundle.open(bundle)
-    files = {n: opened.read(n) for n in opened.manifest.files if n != TRAINING_STEP_FILE}
-    if encoder is not None:
-        files[ENCODER_FILE] = encoder
-    manifest = opened.manifest._replace(files=file_entries(files))
-    write_bundle(folder, manifest, files, signing_key=signing_key)
-
-
-def _step_of(bundle: Path) -> TrainingStep:
-    data = Bundle.open(bundle).read(TRAINING_STEP_FILE)
-    return TrainingStep(data, {}, StepAgreement(20, 0.0, 0.0, 0.5))
 
 
 def _description(bundle: Bundle) -> dict[str, Any]:
