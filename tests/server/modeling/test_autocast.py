@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from typing import Any
 
 import pytest
@@ -65,6 +66,12 @@ def test_a_processor_without_them_stays_with_float32(monkeypatch: pytest.MonkeyP
 def test_accelerators_have_them_and_this_processor_says_so() -> None:
     assert has_bfloat16(torch.device("cuda"))
     assert isinstance(has_bfloat16(CPU), bool)
+
+
+def test_avx512_without_bfloat16_of_its_own_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)
+    assert not has_bfloat16(CPU)
 
 
 def test_a_build_without_onednn_has_none_on_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
