@@ -220,6 +220,7 @@ class Index(IndexViews):
         Raises:
             InvalidInputError: a blank text, a vector of another dimension or not finite, k < 1, an
                 unknown mode or filter operator; the encoder at hand is of another space.
+            ArtifactError: the encoder at hand cannot be loaded.
         """
         request = check_query(
             query, k, mode, vector, self.dimension, self._encoder, offset, min_score, prefix
