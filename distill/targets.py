@@ -29,12 +29,14 @@ class Targets:
         shares: float32 (n_texts, k), rows that sum to 1: how much of the ranking each of
             ``nearest`` is to get, and every other document nothing. None: the teacher's vectors
             rank.
+        mean: float32 (dim,), of ``vectors``: from there students learn directions. 0: from nowhere.
     """
 
     vectors: Floats
     documents: Floats
     nearest: Integers
     shares: Floats | None = None
+    mean: Floats | float = 0.0
 
 
 def prepare_targets(
@@ -64,12 +66,15 @@ def prepare_targets(
     options = {"bfloat16": bfloat16, "show_progress_bar": show_progress_bar}
     device = teacher.device
     vectors = cached_vectors(teacher, "query", texts, cache, **options)
+    mean = vectors.mean(axis=0)
     if documents:
         ranked = cached_vectors(teacher, "document", documents, cache, **options)
-        return Targets(vectors, ranked, nearest_documents(vectors, ranked, nearest, device))
+        return Targets(
+            vectors, ranked, nearest_documents(vectors, ranked, nearest, device), mean=mean
+        )
     # A text is its own nearest neighbour; one more is asked for and the first is dropped.
     rows = nearest_documents(vectors, vectors, nearest + 1, device)
-    return Targets(vectors, vectors, rows[:, 1:])
+    return Targets(vectors, vectors, rows[:, 1:], mean=mean)
 
 
 def nearest_documents(

@@ -71,6 +71,9 @@ def train(
     vectors = torch.from_numpy(targets.vectors).to(device)
     documents = torch.from_numpy(targets.documents).to(device)
     nearest = torch.from_numpy(targets.nearest)  # here, where a sample is counted without waiting
+    # Where it is unsure, a student is drawn to the mean, which then ranks where vectors lie close
+    # together. Directions from the mean do not draw it there.
+    mean = torch.as_tensor(targets.mean, device=device)
     shares = None if targets.shares is None else torch.from_numpy(targets.shares).to(device)
     student.train()
     progress = Progress(config.steps, "distil", "step", done=start, show=show_progress_bar)
@@ -86,7 +89,7 @@ def train(
         # 3. The loss.
         sample = _document_sample(step, batch.rows, nearest, len(documents), config)
         ranked = documents[sample.to(device, non_blocking=True)]
-        cosine = cosine_loss(online, vectors[rows])
+        cosine = cosine_loss(online - mean, vectors[rows] - mean)
         if shares is None:
             ranking = ranking_loss(online, vectors[rows], ranked, config.temperature)
         else:

@@ -14,6 +14,7 @@ from pocketquery.distill.batches import BatchStream
 from pocketquery.distill.losses import cosine_loss
 from pocketquery.distill.pruning.product_codes import product_codes
 from pocketquery.distill.targets import nearest_documents, prepare_targets
+from pocketquery.distill.vector_file import FileTeacher
 from pocketquery.sdk.errors import ArtifactError, InvalidInputError
 from pocketquery.server.modeling import SentenceEncoder, weights_fingerprint
 from pocketquery.server.training.checkpoints import save_checkpoint
@@ -298,6 +299,36 @@ def test_targets_without_documents_rank_the_other_texts(tmp_path: Path) -> None:
     targets = prepare_targets(bert_teacher(), sentences(50), [], tmp_path, nearest=3)
     assert targets.nearest.shape == (50, 3)
     assert not any(row in nearest for row, nearest in enumerate(targets.nearest))
+
+
+def test_in_a_narrow_space_a_student_is_less_drawn_to_the_mean(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vectors = np.random.default_rng(0).standard_normal((200, 24)).astype(np.float32)
+    vectors[:, 0] += 20  # a length of .97 is shared
+    np.savez(tmp_path / "v.npz", text=np.array(sentences(200)), vector=vectors)
+    config = replace(CONFIG, steps=60, typo_share=0.0)
+
+    def distance(name: str) -> float:
+        teacher = FileTeacher(tmp_path / "v.npz")
+        shape = StudentConfig("2x64")
+        distill(
+            teacher,
+            teacher.texts,
+            tmp_path / name,
+            student=shape,
+            start=bert_teacher(),
+            config=config,
+        )
+        found = SentenceEncoder.load(tmp_path / name).encode(sentences(400)[200:])
+        return float(np.linalg.norm(found - found.mean(axis=0), axis=1).mean())
+
+    about_the_mean = distance("mean")
+    monkeypatch.setattr(
+        "pocketquery.distill.distillation.prepare_targets",
+        lambda *given, **named: replace(prepare_targets(*given, **named), mean=0.0),
+    )
+    assert about_the_mean > 1.2 * distance("origin")
 
 
 def test_targets_are_encoded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
