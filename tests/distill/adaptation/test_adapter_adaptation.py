@@ -55,7 +55,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("adapter")
     teacher = bert_teacher()
     teacher.save(folder / "teacher")
-    config = TrainingConfig(steps=30, batch_size=16, nearest=2, random_documents=16)
+    config = TrainingConfig(steps=200, batch_size=16, nearest=2, random_documents=16)
     distill(teacher, sentences(), folder / "student", student=StudentConfig("2x64"), config=config)
     build(folder / "index", 300)
     export(folder / "student", folder / "bundle", GraphOptions(adapter_rank=4))
