@@ -4,7 +4,6 @@
 
     sdk.encode("how do plants make sugar")  # with the built-in encoder
 
-    encoder = sdk.load("bundle")
     with sdk.open_index("index") as index:
         for hit in index.search("how do plants make sugar", k=3):
             print(hit.score, hit.text)

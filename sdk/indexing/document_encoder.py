@@ -17,6 +17,7 @@ from pocketquery.sdk.bundle.signature import Key
 from pocketquery.sdk.encoder import Encoder
 from pocketquery.sdk.errors import MissingExtraError
 from pocketquery.sdk.files import sha256_bytes
+from pocketquery.sdk.index.encoders import encoder_name
 from pocketquery.sdk.indexing.building import cores
 from pocketquery.sdk.loading import load
 from pocketquery.sdk.plugins import load_plugin
@@ -64,7 +65,7 @@ class DocumentEncoder:
             encoder.encode_document,
             lambda texts: [encoder.tokenize(prompt + text) for text in texts],
             encoder.max_length,
-            name=f"{encoder.name} {encoder.version}",
+            name=encoder_name(encoder),
             digest=sha256_bytes(encoder.manifest.to_json()),  # which names every file's hash
             threads=cores(),
             languages=encoder.languages,

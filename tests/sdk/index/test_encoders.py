@@ -12,6 +12,12 @@ from pocketquery import sdk
 NOTES = ["The rear brake squeals.", "The train to Oslo leaves at seven."]
 
 
+@pytest.fixture(autouse=True)
+def at_hand() -> None:
+    """The built-in encoder, whatever another test has loaded."""
+    sdk.load()
+
+
 def test_queries_and_documents_are_encoded_by_the_encoder_at_hand(tmp_path: Path) -> None:
     with sdk.create_index(tmp_path / "index") as builder:
         builder.add(NOTES)
